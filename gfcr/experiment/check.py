@@ -10,7 +10,7 @@ from typing import Final
 from gfcr.config import Experiment
 from gfcr.errors import ConfigError, TaskError, unknown_name
 from gfcr.experiment.resolved import Resolved
-from gfcr.process.launched import place
+from gfcr.process.launched import check_launch, place
 from gfcr.tasks.base import Codec, Problems
 from gfcr.types import Prompt, Sampling
 
@@ -75,6 +75,7 @@ def check_problems(resolved: Resolved, problems: Problems, *, codec: Codec, mode
 
 def _check_launched(resolved: Resolved) -> None:
     """Refuses an engine or trainer that cannot run in several processes launched together."""
+    check_launch()
     if (size := place().size) == 1:
         return
     if resolved.engine.alone:

@@ -1,9 +1,9 @@
 """Checks that accelerate's configuration agrees with the trainer's settings."""
 
-import os
 from typing import Any
 
 from gfcr.errors import ConfigError
+from gfcr.process.launched import asks, check_launch
 
 
 def vouch(trainer: Any) -> None:
@@ -34,22 +34,13 @@ def vouch(trainer: Any) -> None:
 
 def _check_spread(trainer: Any) -> None:
     """Refuses ways to distribute training that would not compute the update of one process."""
+    check_launch()
     plugin = trainer.accelerator.state.fsdp_plugin if trainer.is_fsdp_enabled else None
     conditions = [
         (
-            "ACCELERATE_USE_DEEPSPEED=true: its engine takes the optimizer step in the backward "
-            "pass, before gradients can be looked at or an update left out: use FSDP2",
-            not trainer.is_deepspeed_enabled,
-        ),
-        ("ACCELERATE_USE_MEGATRON_LM=true: use FSDP2", not _asks("ACCELERATE_USE_MEGATRON_LM")),
-        (
-            "ACCELERATE_USE_PARALLELISM_CONFIG=true: processes would share samples: leave it out",
-            trainer.accelerator.parallelism_config is None,
-        ),
-        (
             "ACCELERATE_USE_FSDP=true, and accelerate shards on accelerators alone, of which it "
             "finds none: give `distributed_type: MULTI_GPU` (DDP)",
-            plugin is not None or not _asks("ACCELERATE_USE_FSDP"),
+            plugin is not None or not asks("ACCELERATE_USE_FSDP"),
         ),
     ]
     if plugin is not None:
@@ -79,7 +70,3 @@ def _of_fsdp(plugin: Any, *, reference: Any) -> list[tuple[str, bool]]:
             reference is None or not plugin.cpu_ram_efficient_loading,
         ),
     ]
-
-
-def _asks(name: str) -> bool:
-    return os.environ.get(name, "false").lower() in ("true", "1")

@@ -106,6 +106,18 @@ def test_what_does_not_fit_is_refused_before_the_engine_starts(
     assert not [line for line in said if "engine" in line]
 
 
+@over("switch", ["DEEPSPEED", "MEGATRON_LM", "PARALLELISM_CONFIG"])
+def test_launches_that_would_compute_another_update_are_refused_before_the_engine_starts(
+    switch: str, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(f"ACCELERATE_USE_{switch}", "true")
+        with pytest.raises(GfcrError, match=f"configured with ACCELERATE_USE_{switch}=true: "):
+            experiment.run(_experiment({}, folder=tmp_path), say=said.append)
+    assert not [line for line in said if "engine" in line]
+
+
 @over("max_tokens", [1, 950])
 def test_what_just_fits_runs(max_tokens: int, tmp_path: Path) -> None:
     changes = {"sampling": {"max_tokens": max_tokens}, "strategy": "grpo"}

@@ -27,9 +27,8 @@ def configured(*, lora: bool, sharded: bool, **plugin: Any) -> Any:
     state = SimpleNamespace(dynamo_plugin=compiler, fsdp_plugin=SimpleNamespace(**asked))
     return SimpleNamespace(
         args=SimpleNamespace(bf16=False, mixed_precision="no"),
-        accelerator=SimpleNamespace(state=state, parallelism_config=None),
+        accelerator=SimpleNamespace(state=state),
         is_fsdp_enabled=sharded,
-        is_deepspeed_enabled=False,
         model=model,
         ref_model=None,
     )
