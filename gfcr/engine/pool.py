@@ -5,12 +5,10 @@ from typing import Annotated, final
 
 from annotated_types import Interval, Len
 
-from gfcr.engine.server_loop import ServerEngine
 from gfcr.engine.server_merge import TailMerge
 from gfcr.engine.server_route import Placement
 from gfcr.engine.server_settings import Serving
 from gfcr.errors import ConfigError
-from gfcr.speculation.base import Drafter
 from gfcr.values.ranges import Natural
 
 
@@ -39,18 +37,8 @@ class Pool(Serving):
             raise ConfigError(f"engine.urls={self.urls} names a server twice: name each once.")
 
     @property
-    def servers(self) -> int:
-        """See `EngineConfig.servers`."""
-        return 0 if self.urls else self.size
-
-    def start(self, *, model: str, seed: int, drafter: Drafter | None = None) -> ServerEngine:
-        """Starts the servers on a model folder, or meets those that are named.
-
-        Raises:
-            ConfigError: vLLM does not run the drafter by itself, or it does not fit the model.
-            EngineError: the folder is no model, or a server does not start.
-        """
-        return self._serve(self.urls or [""] * self.size, model=model, seed=seed, drafter=drafter)
+    def _urls(self) -> list[str]:
+        return self.urls or [""] * self.size
 
     def _placement(self) -> Placement:
         route = super()._placement()

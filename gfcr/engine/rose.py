@@ -8,7 +8,6 @@ from annotated_types import Interval, Len
 
 from gfcr.cluster.gate import Gate
 from gfcr.cluster.memory import KvBudget
-from gfcr.engine.server_loop import ServerEngine
 from gfcr.engine.server_route import Placement
 from gfcr.engine.server_settings import Serving
 from gfcr.engine.server_turns import Turns
@@ -59,9 +58,8 @@ class Rose(Serving):
                 raise ConfigError(f"engine.cores: '{numbers}' is no list of cores such as 0,1.")
 
     @property
-    def servers(self) -> int:
-        """See `EngineConfig.servers`."""
-        return self.borrowed + self.dedicated
+    def _urls(self) -> list[str]:
+        return [""] * (self.borrowed + self.dedicated)
 
     def check(self, drafter: Drafter | None) -> None:
         """See `EngineConfig.check`; a missing gate file is refused too."""
@@ -71,15 +69,6 @@ class Rose(Serving):
                 "until when it can spare the device, or use engine.name=pool."
             )
         super().check(drafter)
-
-    def start(self, *, model: str, seed: int, drafter: Drafter | None = None) -> ServerEngine:
-        """Starts the servers on a model folder.
-
-        Raises:
-            ConfigError: vLLM does not run the drafter by itself, or it does not fit the model.
-            EngineError: the folder is no model, or a server does not start.
-        """
-        return self._serve([""] * self.servers, model=model, seed=seed, drafter=drafter)
 
     def _placement(self) -> Placement:
         return Turns(

@@ -3,6 +3,7 @@
 import os
 import queue
 import tempfile
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -68,16 +69,18 @@ class Serving(Settings):
             f"({', '.join(allowed)}), or none."
         )
 
-    def _serve(
-        self, urls: Sequence[str], *, model: str, seed: int, drafter: Drafter | None
-    ) -> ServerEngine:
-        """Starts servers on a model folder, or connects to those that are named.
+    @property
+    @abstractmethod
+    def _urls(self) -> Sequence[str]:
+        """The address of each server; an empty one is started by gfcr."""
 
-        Args:
-            urls: one for each server; an empty one is started by gfcr.
-            model: the folder.
-            seed: for everything that brings no seed of its own.
-            drafter: a drafter that vLLM runs by itself, or None.
+    @property
+    def servers(self) -> int:
+        """See `EngineConfig.servers`."""
+        return self._urls.count("")
+
+    def start(self, *, model: str, seed: int, drafter: Drafter | None = None) -> ServerEngine:
+        """See `EngineConfig.start`. Connects to the servers that are named by their address.
 
         Raises:
             ConfigError: vLLM does not run the drafter by itself, or it does not fit the model.
@@ -102,7 +105,7 @@ class Serving(Settings):
                 patience_s=self.start_timeout_s,
                 drafts=None if drafter is None else _drafts(drafter),
             )
-            for n, url in enumerate(urls)
+            for n, url in enumerate(self._urls)
         ]
         return ServerEngine(
             servers,

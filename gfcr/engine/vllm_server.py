@@ -3,9 +3,7 @@
 from dataclasses import dataclass
 from typing import final
 
-from gfcr.engine.server_loop import ServerEngine
 from gfcr.engine.server_settings import Serving
-from gfcr.speculation.base import Drafter
 from gfcr.values.ranges import Text
 
 
@@ -24,15 +22,5 @@ class VllmServer(Serving):
     that `engine.vllm_arguments.arguments` gives."""
 
     @property
-    def servers(self) -> int:
-        """See `EngineConfig.servers`."""
-        return 0 if self.url else 1
-
-    def start(self, *, model: str, seed: int, drafter: Drafter | None = None) -> ServerEngine:
-        """Starts a server on a model folder, or connects to the one that `url` names.
-
-        Raises:
-            ConfigError: vLLM does not run the drafter by itself, or it does not fit the model.
-            EngineError: the folder is no model, or the server does not start.
-        """
-        return self._serve([self.url], model=model, seed=seed, drafter=drafter)
+    def _urls(self) -> list[str]:
+        return [self.url]
