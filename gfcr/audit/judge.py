@@ -20,8 +20,9 @@ from gfcr.audit.kept import Kept
 from gfcr.audit.memory import Learning
 from gfcr.audit.power import Powers
 from gfcr.audit.rounds import BOTH, Asked, Ended, Progress, rounds_of
-from gfcr.audit.sampler import PLAIN, Engine, Sampled
+from gfcr.audit.sampler import PLAIN, Sampled
 from gfcr.certificate.cell import FAR, LATE, NONE, POWER, Cell, judged, worst, wrong_logprobs
+from gfcr.engine.base import Engine
 from gfcr.errors import EngineError
 from gfcr.seeds import seed_of
 

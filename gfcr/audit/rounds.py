@@ -10,9 +10,10 @@ from typing import Any, Final, final
 
 from gfcr.audit.memory import Learning
 from gfcr.audit.rounding import Rounding, rounding_of
-from gfcr.audit.sampler import Asking, Drafts, Engine, Records, Sampled, Target, sample
+from gfcr.audit.sampler import Asking, Drafts, Records, Sampled, Target, sample
 from gfcr.certificate.cell import LEVEL, NONE, SAMPLES, Prompts
 from gfcr.certificate.settings import Setting
+from gfcr.engine.base import Engine
 from gfcr.seeds import seed_of
 from gfcr.types import FinishReason
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gfcr.audit.law import Laws
 from gfcr.certificate.settings import Setting
-from gfcr.engine.base import Delta, EngineStats, Request
+from gfcr.engine.base import Delta, Engine, Request
 from gfcr.engine.server_steps import Steps
 from gfcr.errors import GfcrError
 from gfcr.seeds import seed_of
@@ -54,22 +54,6 @@ class Target(Protocol):
             One array (T, V) per pair, in nats up to a constant per position, at temperature 1,
             without filters.
         """
-        ...
-
-
-class Engine(Protocol):
-    """The methods of `gfcr.engine.base.Engine` that an audit uses."""
-
-    def submit(self, request: Request) -> None:
-        """See `Engine.submit`."""
-        ...
-
-    def step(self) -> Sequence[Delta]:
-        """See `Engine.step`."""
-        ...
-
-    def stats(self) -> EngineStats:
-        """See `Engine.stats`."""
         ...
 
 

@@ -61,7 +61,7 @@ class Server:
         self.up = False
         """Whether it answers and has the policy's weights."""
         self.flights: dict[str, Flight] = {}
-        """Requests that the server is working on, by key."""
+        """Requests that the server is working on, by key, the oldest first."""
         self.fixes: tuple[str, ...] = ()
         """Names of the vLLM repairs in force in the server."""
         self._has = ""

@@ -5,7 +5,8 @@ from typing import final
 
 from gfcr.engine.base import Request
 from gfcr.engine.server_flight import Flight
-from gfcr.engine.server_route import Placement, Seen
+from gfcr.engine.server_link import Server
+from gfcr.engine.server_route import Placement
 
 
 @final
@@ -24,13 +25,13 @@ class TailMerge(Placement):
         """Whether more than `at` requests were in flight since the last merge."""
         self._keeper, self._moved = 0, frozenset[str]()
 
-    def choose(self, request: Request, *, servers: Sequence[Seen]) -> int | None:
+    def choose(self, request: Request, *, servers: Sequence[Server]) -> int | None:
         """See `Placement.choose`."""
         if request.id in self._moved and servers[self._keeper].up:
             return self._keeper
         return self._rest.choose(request, servers=servers)
 
-    def evicted(self, servers: Sequence[Seen]) -> Sequence[Flight]:
+    def evicted(self, servers: Sequence[Server]) -> Sequence[Flight]:
         """See `Placement.evicted`: all requests but those of the server that holds most tokens."""
         gone = self._rest.evicted(servers)
         left = sum(len(server.flights) for server in servers)

@@ -1,11 +1,12 @@
 """Placement: which of several servers a request is sent to."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Final, Protocol, TypeAlias, final
+from collections.abc import Sequence
+from typing import Final, TypeAlias, final
 
 from gfcr.engine.base import Request
 from gfcr.engine.server_flight import Flight
+from gfcr.engine.server_link import Server
 
 Key: TypeAlias = str | tuple[int, ...]
 
@@ -13,30 +14,11 @@ _PREFIX: Final = 32
 """Leading tokens that identify a prompt without an id: the length of a prefix-cache block."""
 
 
-class Seen(Protocol):
-    """What a placement may know about a server."""
-
-    @property
-    def up(self) -> bool:
-        """Whether the server answers."""
-        ...
-
-    @property
-    def flights(self) -> Mapping[str, Flight]:
-        """Requests in flight on the server by key, the oldest first."""
-        ...
-
-    @property
-    def heard_s(self) -> float:
-        """Time of its last answer, or of the first request sent to it while idle."""
-        ...
-
-
 class Placement(ABC):
     """Chooses the server of each request."""
 
     @abstractmethod
-    def choose(self, request: Request, *, servers: Sequence[Seen]) -> int | None:
+    def choose(self, request: Request, *, servers: Sequence[Server]) -> int | None:
         """Returns the index of the server for a request; None makes the request wait.
 
         Args:
@@ -48,7 +30,7 @@ class Placement(ABC):
     def forget(self) -> None:
         """Forgets which server has which prefix cached: new weights have emptied the caches."""
 
-    def evicted(self, servers: Sequence[Seen]) -> Sequence[Flight]:
+    def evicted(self, servers: Sequence[Server]) -> Sequence[Flight]:
         """Returns requests that must leave their server; each is placed again by `choose`."""
         return ()
 
@@ -70,7 +52,7 @@ class Route(Placement):
         self._seats = seats
         self._homes: dict[Key, int] = {}
 
-    def choose(self, request: Request, *, servers: Sequence[Seen]) -> int | None:
+    def choose(self, request: Request, *, servers: Sequence[Server]) -> int | None:
         """See `Placement.choose`. A request waits only while no server is up."""
         there = {i: len(server.flights) for i, server in enumerate(servers) if server.up}
         if not there:

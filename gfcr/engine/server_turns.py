@@ -14,7 +14,8 @@ from gfcr.cluster.gate import Gate
 from gfcr.cluster.memory import KvBudget
 from gfcr.engine.base import Request
 from gfcr.engine.server_flight import Flight
-from gfcr.engine.server_route import Key, Placement, Seen, key_of
+from gfcr.engine.server_link import Server
+from gfcr.engine.server_route import Key, Placement, key_of
 
 BLOCK: Final = 32
 """Tokens per block of KV cache."""
@@ -42,7 +43,7 @@ class Turns(Placement):
             borrowed: number of borrowed servers, which come first.
             seats: most rollouts that a server is sent at a time.
             stall_s: seconds of silence after which a borrowed server has lost its rollouts.
-            clock: time in seconds, the same clock as `Seen.heard_s`.
+            clock: time in seconds, the same clock as `Server.heard_s`.
         """
         self.gate, self.memory = gate, memory
         self._borrowed, self._seats, self._stall_s = borrowed, seats, stall_s
@@ -51,7 +52,7 @@ class Turns(Placement):
         self.rerouted = 0
         """Number of rollouts that had to leave a server."""
 
-    def choose(self, request: Request, *, servers: Sequence[Seen]) -> int | None:
+    def choose(self, request: Request, *, servers: Sequence[Server]) -> int | None:
         """See `Placement.choose`."""
         free = [i for i in range(len(servers)) if self._takes(i, servers, request=request)]
         if not free:
@@ -63,7 +64,7 @@ class Turns(Placement):
         self._last[key] = own
         return own
 
-    def evicted(self, servers: Sequence[Seen]) -> Sequence[Flight]:
+    def evicted(self, servers: Sequence[Server]) -> Sequence[Flight]:
         """See `Placement.evicted`: rollouts that serving's memory displaces, and stalled ones."""
         named = {f.key: f for s in servers[: self._borrowed] for f in s.flights.values()}
         held = {key: blocks(flight) for key, flight in named.items()}
@@ -79,7 +80,7 @@ class Turns(Placement):
         self._last.clear()
         self.memory.updated()
 
-    def _takes(self, number: int, servers: Sequence[Seen], *, request: Request) -> bool:
+    def _takes(self, number: int, servers: Sequence[Server], *, request: Request) -> bool:
         server = servers[number]
         if not server.up or len(server.flights) >= self._seats:
             return False

@@ -6,8 +6,8 @@ dictionaries and process-wide metrics are not needed, and each engine keeps coun
 
 import gc
 import time
-from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Final, Protocol, final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, Final, TypeAlias, final
 
 import numpy as np
 
@@ -37,21 +37,15 @@ FINISH: Final = (
 )
 """Finish reasons in the order of vLLM's numbers: stop, length, abort, error, repetition."""
 
+Translate: TypeAlias = Callable[..., Any]
+"""Converts requests to vLLM's type; the caller gives it, so that no vllm is imported here.
 
-class Translate(Protocol):
-    """Converts requests to vLLM's type; the caller gives it, so that no vllm is imported here."""
+Returns an `EngineCoreRequest` that reports `logprobs` of the likeliest tokens. With a `score` it
+reports those of its prompt, and so many of the likeliest, as well.
 
-    def __call__(
-        self, llm: Any, request: Request, *, eos: Sequence[int], score: int | None, logprobs: int
-    ) -> Any:
-        """Returns an `EngineCoreRequest` that reports `logprobs` of the likeliest tokens.
-
-        With a `score` it reports those of its prompt, and so many of the likeliest, as well.
-
-        Raises:
-            EngineError: vLLM refuses the request.
-        """
-        ...
+Raises:
+    EngineError: vLLM refuses the request.
+"""
 
 
 @final

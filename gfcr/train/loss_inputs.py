@@ -3,8 +3,8 @@
 Keys and shapes are those of `_compute_loss` in TRL 1.15 and 1.16, where the exactness tests run.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
 
 import torch
 from torch import Tensor
@@ -13,25 +13,18 @@ from gfcr.errors import ConfigError
 from gfcr.train.collate import Padded
 from gfcr.types import Loss
 
+InputBuilder: TypeAlias = Callable[..., dict[str, Any]]
+"""Builds the inputs of one forward pass, for one trainer class's loss.
 
-class InputBuilder(Protocol):
-    """Makes the inputs of one trainer class's loss."""
-
-    def __call__(
-        self, trainer: Any, padded: Padded, *, loss: Loss, scale: float, tokens: int, moves: bool
-    ) -> dict[str, Any]:
-        """Builds the inputs of one forward pass.
-
-        Args:
-            trainer: The TRL trainer.
-            padded: The micro-batch.
-            loss: The update rule.
-            scale: Multiplies the advantages; undoes TRL's mean over unequal micro-batches.
-            tokens: Loss tokens of the whole update.
-            moves: Whether the policy changes within the update: its log-probs before the first step
-                are taken now.
-        """
-        ...
+Args:
+    trainer: The TRL trainer.
+    padded: The micro-batch.
+    loss: The update rule.
+    scale: Multiplies the advantages; undoes TRL's mean over unequal micro-batches.
+    tokens: Loss tokens of the whole update.
+    moves: Whether the policy changes within the update: its log-probs before the first step are
+        taken now.
+"""
 
 
 def grpo_inputs(
