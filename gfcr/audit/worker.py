@@ -24,12 +24,13 @@ from gfcr.audit.kept import path_of
 from gfcr.audit.memory import Learning, remembers
 from gfcr.audit.plan import MAX_LENGTH, Plan
 from gfcr.audit.prompts import LARGE, PROMPT, Asks, long, ordinary
-from gfcr.audit.restless import Restless
+from gfcr.audit.restless import make_restless
 from gfcr.audit.rounds import Asked
 from gfcr.audit.target import ModelTarget
 from gfcr.certificate import record, sources
 from gfcr.certificate.cell import judged
 from gfcr.certificate.settings import Setting
+from gfcr.speculation.base import Drafter
 from gfcr.speculation.draft_model import DraftModel
 from gfcr.speculation.online import Online
 
@@ -57,11 +58,8 @@ def _run(
 ) -> None:
     folder, config = plan.folder, plan.audited
     target, proposal, memory = ModelTarget(folder), None, None
-    # A model that it lacks is the target with noise.
-    made = weights.noisy(folder, folder=scratch / "draft") if subject.lacks_model else ""
-    drafter = subject.fetched(model=str(made))
-    steered = Restless(drafter) if drafter is not None and drafter.core is not drafter else drafter
-    started: Any = config.start(model=str(folder), seed=plan.seed, drafter=steered)
+    drafter = _drafter(subject, plan=plan, scratch=scratch)
+    started: Any = config.start(model=str(folder), seed=plan.seed, drafter=drafter)
     engine = held.enter_context(closing(started))
     if drafter is not None and isinstance(drafter.core, (DraftModel, Online)):
         proposal = ModelTarget(drafter.core.folder)
@@ -106,6 +104,16 @@ def _run(
         # What says of itself that it is not exact is not called lossless for want of evidence.
         exact = drafter is None or drafter.exact
         _say(out, kind="cell", cell=asdict(judged(replace(cell, exact=exact))))
+
+
+def _drafter(subject: Subject, *, plan: Plan, scratch: Path) -> Drafter | None:
+    """Returns the subject's drafter, or None without one; it never pauses for long."""
+    # A model that it lacks is the target with noise.
+    made = weights.noisy(plan.folder, folder=scratch / "draft") if subject.lacks_model else ""
+    drafter = subject.fetched(model=str(made))
+    if drafter is not None and drafter.core is not drafter:
+        make_restless(drafter)
+    return drafter
 
 
 def _kept(plan: Plan, subject: Subject, setting: Setting, *, fixes: Sequence[str]) -> Path | None:

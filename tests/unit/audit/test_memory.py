@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gfcr.audit.memory import Learning, remembers
-from gfcr.audit.restless import Restless
+from gfcr.audit.restless import make_restless
 from gfcr.audit.sampler import Sampled
 from gfcr.engine.fake import Fake, FakeEngine
 from gfcr.speculation.auto import Auto
@@ -82,7 +82,8 @@ def test_a_restless_drafter_drafts_where_the_drafter_would_pause() -> None:
         def pace(self, *, running: int) -> int:
             return 0 if running > 8 else 2
 
-    restless = Restless(Pauses(draws=False))
-    assert {restless.pace(running=4) for _ in range(50)} == {2}
-    paces = [restless.pace(running=64) for _ in range(400)]
+    drafter = Pauses(draws=False)
+    make_restless(drafter)
+    assert {drafter.pace(running=4) for _ in range(50)} == {2}
+    paces = [drafter.pace(running=64) for _ in range(400)]
     assert set(paces) == {0, 1, 2, 3} and 0.6 < np.mean(np.array(paces) > 0) < 0.9
