@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal, final
 from annotated_types import Interval
 
 from gfcr.errors import ConfigError
-from gfcr.speculation.bandit import DraftBandit, Exploration
+from gfcr.speculation.bandit import DraftBandit
 from gfcr.speculation.base import Drafter, Step, Target
 from gfcr.speculation.ngram import Ngram
 from gfcr.speculation.table import SpeedTable
@@ -162,9 +162,9 @@ class Auto(Drafter):
         speeds = table.at(bucket) if table is not None else {}
         return DraftBandit(
             lengths=self._choices(),
-            exploration=Exploration(
-                share=self.explore, least=self.explore_least, half_life=self.half_life
-            ),
+            explore=self.explore,
+            explore_least=self.explore_least,
+            half_life=self.half_life,
             hold=self.hold,
             memory=self.memory,
             prior={k: s / speeds[0] for k, s in speeds.items()},

@@ -22,23 +22,6 @@ SAVED: Final = 4
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exploration:
-    """The share of time that trying may cost, which falls from `share` to `least`."""
-
-    share: float
-    """Share of time at first."""
-    least: float
-    """Share of time in the long run, above 0: policy and drafter change which length is fastest."""
-    half_life: int
-    """Steps over which the difference between the two halves."""
-
-    def after(self, steps: int) -> float:
-        """Returns the share in force after this many steps."""
-        return self.least + (self.share - self.least) * 0.5 ** (steps / self.half_life)
-
-
-@final
 @dataclass(slots=True, kw_only=True)
 class Recent:
     """Sums over engine steps in which older steps count less, by exponential decay."""
@@ -64,7 +47,12 @@ class DraftBandit:
 
     lengths: Sequence[int]
     """Draft lengths to choose from; 0 is one of them."""
-    exploration: Exploration
+    explore: float
+    """Share of time that trying may cost at first."""
+    explore_least: float
+    """Share of time in the long run, above 0: policy and drafter change which length is fastest."""
+    half_life: int
+    """Steps over which the difference between the two shares halves."""
     hold: int
     """Steps for which a choice is kept."""
     memory: int
@@ -118,8 +106,7 @@ class DraftBandit:
         """
         seconds = min(seconds, self._most(length, pure=pure))
         self.seconds += seconds
-        share = self.exploration.after(self.steps)
-        self.credit_s = min(self.credit_s + share * seconds, SAVED * self.hold * seconds)
+        self.credit_s = min(self.credit_s + self._share() * seconds, SAVED * self.hold * seconds)
         if self.trying or not pure:
             self.tried_s += seconds * self.trying
             others = (self.speed(k) for k in self.lengths if k != length or not self.trying)
@@ -129,6 +116,11 @@ class DraftBandit:
         if pure:
             seen = self.seen.setdefault(length, Recent())
             seen.add(tokens=tokens, seconds=seconds, now=self.steps, memory=self.memory)
+
+    def _share(self) -> float:
+        """Returns the share of time that trying may cost now."""
+        fallen = 0.5 ** (self.steps / self.half_life)
+        return self.explore_least + (self.explore - self.explore_least) * fallen
 
     def _most(self, length: int, *, pure: bool) -> float:
         """Returns the longest credible time of a step; beyond it the machine has paused."""

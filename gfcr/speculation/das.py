@@ -63,7 +63,7 @@ class Das(Proposer, Observer):
     """Most tokens drafted for one verification (k)."""
     scope: Literal["problem", "global", "both"] = "problem"
     """Which trees are searched: one per problem, one for all, or both for the better guess."""
-    budget: Literal["none", "classes", "optimal"] = "classes"
+    budget: Mode = "classes"
     """How draft lengths depend on expected lengths.
     none: they do not.
     classes: by the mean length of the problem's rollouts, nothing for the shorter half (Short), a
@@ -97,7 +97,7 @@ class Das(Proposer, Observer):
             match=self.match,
             draft=self.draft_length,
         )
-        self._limits = Limits(Mode(self.budget), most=self.draft_length)
+        self._limits = Limits(self.budget, most=self.draft_length)
         self._live: dict[str, _Live] = {}
         self._finished: set[str] = set()
         self._counts: Counter[str] = Counter()

@@ -6,8 +6,7 @@ See `gfcr.speculation.budget` for the formulas.
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from enum import StrEnum
-from typing import Any, Final, final
+from typing import Any, Final, Literal, TypeAlias, final
 
 import numpy as np
 
@@ -32,16 +31,8 @@ PATIENCE: Final = 8
 RATES_R: Final[Reals] = np.geomspace(0.05, 50, 200)
 """Saturation rates alpha that the fit tries, (R,)."""
 
-
-class Mode(StrEnum):
-    """The rule for the length of drafts."""
-
-    NONE = "none"
-    """Every request gets drafts as long as its row allows."""
-    CLASSES = "classes"
-    """By length class: no drafts for Short, a quarter for Medium, all of it for Long."""
-    OPTIMAL = "optimal"
-    """The closed form of `budget.best_budget`, with measured cost and acceptance."""
+Mode: TypeAlias = Literal["none", "classes", "optimal"]
+"""The rule for the length of drafts; `Das.budget` describes each."""
 
 
 @final
@@ -146,9 +137,9 @@ class Limits:
 
     def lengths(self, asks: Sequence[Ask]) -> list[int]:
         """Returns the most tokens to draft for each request, in order."""
-        if self.mode is Mode.OPTIMAL and self.ready and self.cost is not None:
+        if self.mode == "optimal" and self.ready and self.cost is not None:
             return self._optimal(asks)
-        if self.mode is Mode.CLASSES:
+        if self.mode == "classes":
             return self._by_class(asks) if self.ready else [0] * len(asks)
         return [a.row.limit for a in asks]
 

@@ -57,31 +57,31 @@ def step(*, running: int, drafted: int, seconds: float, prompt_tokens: int = 0) 
 
 def test_without_a_budget_everyone_drafts_what_fits() -> None:
     asks = [ask("short"), ask("long", limit=3)]
-    assert limits(Mode.NONE).lengths(asks) == [MOST, 3]
+    assert limits("none").lengths(asks) == [MOST, 3]
 
 
 def test_classes_draft_for_the_longest_and_not_for_the_short() -> None:
     asks = [ask("short"), ask("medium"), ask("long"), ask("new")]
-    assert limits(Mode.CLASSES).lengths(asks) == [0, MOST // 4, MOST, 0]
+    assert limits("classes").lengths(asks) == [0, MOST // 4, MOST, 0]
 
 
 def test_a_request_moves_up_as_it_outgrows_its_class() -> None:
-    made = limits(Mode.CLASSES)
+    made = limits("classes")
     drafts = [made.lengths([ask("short", emitted=e), ask("long")])[0] for e in range(120)]
     assert set(drafts) == {0, MOST // 4, MOST} and drafts == sorted(drafts)
 
 
 @over("key", ["short", "medium", "long"])
 def test_whoever_runs_longest_drafts_in_full(key: str) -> None:
-    assert limits(Mode.CLASSES).lengths([ask(key), ask("short", name="s")])[0] == MOST
+    assert limits("classes").lengths([ask(key), ask("short", name="s")])[0] == MOST
 
 
 def test_nothing_is_drafted_by_class_before_any_length_is_known() -> None:
-    assert Limits(Mode.CLASSES, most=MOST).lengths([ask("a"), ask("b")]) == [0, 0]
+    assert Limits("classes", most=MOST).lengths([ask("a"), ask("b")]) == [0, 0]
 
 
 def optimal(cost: PassCost, *, rate: float = 0.7) -> Limits:
-    made = limits(Mode.OPTIMAL)
+    made = limits("optimal")
     made.cost = cost
     made.acceptance = (accepting(rate), accepting(rate))
     return made
@@ -141,7 +141,7 @@ def test_positions_that_were_not_allowed_say_nothing() -> None:
 
 
 def test_the_cost_of_a_pass_is_fitted_to_pure_decoding_steps() -> None:
-    made = Limits(Mode.OPTIMAL, most=MOST)
+    made = Limits("optimal", most=MOST)
     for i in range(FEWEST):
         made.saw(step(running=i, drafted=2 * i, seconds=0.01 + 0.001 * 3 * i))
         made.saw(step(running=1, drafted=0, seconds=0.05, prompt_tokens=9))
@@ -150,7 +150,7 @@ def test_the_cost_of_a_pass_is_fitted_to_pure_decoding_steps() -> None:
 
 
 def test_an_interrupted_step_does_not_spoil_the_fit() -> None:
-    made = Limits(Mode.OPTIMAL, most=MOST)
+    made = Limits("optimal", most=MOST)
     made.saw(step(running=1, drafted=0, seconds=9.0))
     for i in range(FEWEST):
         made.saw(step(running=i, drafted=i, seconds=0.01 + 0.001 * 2 * i))
@@ -159,7 +159,7 @@ def test_an_interrupted_step_does_not_spoil_the_fit() -> None:
 
 def test_what_was_learned_survives_json() -> None:
     made = optimal(PassCost(base_s=1.0, token_s=0.02))
-    again = Limits(Mode.OPTIMAL, most=MOST)
+    again = Limits("optimal", most=MOST)
     again.load_state_dict(json.loads(json.dumps(made.state_dict())))
     assert again.state_dict() == made.state_dict()
     asks = [ask("short"), ask("medium"), ask("long")]
