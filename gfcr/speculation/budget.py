@@ -18,15 +18,13 @@ import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any, final
+from typing import Any, final
 
 import numpy as np
-from annotated_types import Interval
 from numpy.typing import ArrayLike, NDArray
 
 from gfcr.errors import ConfigError
 from gfcr.speculation.cost import PassCost
-from gfcr.values.ranges import Checked
 
 Reals = NDArray[np.float64]
 
@@ -62,20 +60,11 @@ class Saturation:
     """The expected length of each request and how drafting shortens it; arrays of shape (N,)."""
 
     lengths_N: Reals
-    """l: tokens that each request will emit."""
+    """l > 0: tokens that each request will emit."""
     share_N: Reals
     """k in (0, 1]: share of the tokens that unlimited drafting would supply."""
     rate_N: Reals
     """alpha > 0: how fast the accepted share saturates with drafted tokens."""
-
-    def __post_init__(self) -> None:
-        bad = (self.lengths_N <= 0) | (self.share_N <= 0) | (self.share_N > 1) | (self.rate_N <= 0)
-        if bad.any():
-            i = int(np.argmax(bad))
-            raise ConfigError(
-                f"request {i}: length {self.lengths_N[i]}, share {self.share_N[i]}, rate "
-                f"{self.rate_N[i]}: length and rate must be > 0, share in (0, 1]."
-            )
 
     def passes(self, proposals_N: ArrayLike) -> Reals:
         """Returns the forward passes that each request needs with these drafted tokens, (N,)."""
@@ -141,7 +130,7 @@ class LengthClass(StrEnum):
 
 @final
 @dataclass(kw_only=True)
-class LengthClasses(Checked):
+class LengthClasses:
     """The deployed form of the budget: three classes of length, each with a draft length.
 
     A prompt starts in the class of the moving average of its lengths so far, Short when it is new,
@@ -150,26 +139,14 @@ class LengthClasses(Checked):
     """
 
     medium_from: int
-    """Tokens from which a request is Medium."""
+    """Tokens from which a request is Medium, more than 0."""
     long_from: int
-    """Tokens from which a request is Long."""
+    """Tokens from which a request is Long, no fewer than `medium_from`."""
     medium_draft: int
     long_draft: int
-    decay: Annotated[float, Interval(ge=0, lt=1)] = 0.5
+    decay: float = 0.5
     """Weight of the past in the moving average."""
     means: dict[str, float] = field(init=False, default_factory=dict[str, float])
-
-    def __post_init__(self) -> None:
-        if not 0 < self.medium_from <= self.long_from:
-            raise ConfigError(
-                f"medium_from={self.medium_from}, long_from={self.long_from}: "
-                "give 0 < medium_from <= long_from."
-            )
-        if not 0 <= self.medium_draft <= self.long_draft:
-            raise ConfigError(
-                f"medium_draft={self.medium_draft}, long_draft={self.long_draft}: "
-                "give 0 <= medium_draft <= long_draft."
-            )
 
     def observe(self, prompt_id: str, *, length: int) -> None:
         """Updates the moving average of a prompt with the length of one rollout."""
