@@ -125,40 +125,28 @@ def content_of(certificate: Certificate) -> dict[str, Any]:
 
 
 def read(path: Path) -> Certificate:
-    """Reads a certificate. Errors as `parse`."""
-    try:
-        content = dict(json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError) as error:
-        raise GfcrError(f"'{path}' is no certificate: {error}. Run `gfcr audit` again.") from error
-    return parse(content, where=str(path))
-
-
-def parse(content: Mapping[str, Any], *, where: str) -> Certificate:
-    """Takes a certificate from what its file holds.
+    """Reads a certificate.
 
     Raises:
         GfcrError: it is no certificate, has another format, or was changed after it was written.
     """
     try:
-        return _parsed(content)
-    except (ValueError, KeyError, TypeError) as error:
+        content = dict(json.loads(path.read_text()))
+        if content["format"] != FORMAT:
+            raise ValueError(f"its format is {content['format']}, this gfcr's is {FORMAT}")
+        rest = {k: v for k, v in content.items() if k not in ("format", "hash", "verdict")}
+        # Of what the file holds: one that is older than some figure of cells is whole without it.
+        digest = _digest(rest)
+        rest["cells"] = tuple(Cell(**c | {"verdict": Verdict(c["verdict"])}) for c in rest["cells"])
+        rest["fixes"] = tuple(rest["fixes"])
+        certificate = Certificate(**rest)
+        if digest != content["hash"]:
+            raise ValueError("it does not match its own hash: it was changed after it was written")
+    except (OSError, ValueError, KeyError, TypeError) as error:
         found = f"it has no {error}" if isinstance(error, KeyError) else str(error)
         raise GfcrError(
-            f"'{where}' is no certificate that holds: {found}. Run `gfcr audit` again."
+            f"'{path}' is no certificate that holds: {found}. Run `gfcr audit` again."
         ) from error
-
-
-def _parsed(content: Mapping[str, Any]) -> Certificate:
-    if content["format"] != FORMAT:
-        raise ValueError(f"its format is {content['format']}, this gfcr's is {FORMAT}")
-    rest = {k: v for k, v in content.items() if k not in ("format", "hash", "verdict")}
-    # Of what the file holds: one that is older than some figure of cells is whole without it.
-    digest = _digest(rest)
-    rest["cells"] = tuple(Cell(**c | {"verdict": Verdict(c["verdict"])}) for c in rest["cells"])
-    rest["fixes"] = tuple(rest["fixes"])
-    certificate = Certificate(**rest)
-    if digest != content["hash"]:
-        raise ValueError("it does not match its own hash: it was changed after it was written")
     return certificate
 
 
