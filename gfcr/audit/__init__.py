@@ -1,6 +1,7 @@
 """The losslessness audit: does an engine sample from the target distribution?
 
-Everything but `target`, `drafters` and `worker` is plain numpy and works on any engine.
+`audit_cell` asks this of any engine and any target, and needs numpy and scipy alone. `plan`, `run`,
+`drafters` and `worker` ask it of gfcr's own engines; `target` and `weights` read models with torch.
 """
 
 from gfcr.audit.judge import audit_cell

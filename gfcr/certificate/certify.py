@@ -81,7 +81,7 @@ def standing(
 
     Args:
         spec: of the run: its `engine`, its `strategy` with its `drafter`, and its `sampling`.
-        folder: of certificates; None is `certificate.default_folder`.
+        folder: of certificates; None is `record.default_folder`.
         under: versions and device of the run; None is those of this process.
     """
     drafting = spec["strategy"].get("drafter")

@@ -104,7 +104,7 @@ def biases(updates: Sequence[Measured]) -> dict[str, Bias]:
     """Returns the selection bias by kind, over the updates that trained on something.
 
     The rollouts of a group are not independent draws, so the test takes an update's means as one
-    observation: `statistics.compare`, the paired t test over updates.
+    observation: `gfcr.stats.compare`, the paired t test over updates.
     """
     found: dict[str, Bias] = {}
     for kind in _KINDS:

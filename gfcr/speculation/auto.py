@@ -64,11 +64,13 @@ class Auto(Drafter):
     bandits: dict[int, DraftBandit] = field(init=False, default_factory=dict[int, DraftBandit])
     """Bandits by batch size: each serves up to 1, 2, 4, 8 ... running requests."""
     bucket: int = field(init=False, default=0)
-    """Batch size and draft length of the last choice, the steps it has left (`left`), and whether
-    all drafts to be verified were made under it (`pure`)."""
+    """Batch size of the last choice."""
     length: int = field(init=False, default=0)
+    """Draft length of the last choice."""
     left: int = field(init=False, default=0)
+    """Steps that the last choice has left."""
     pure: bool = field(init=False, default=False)
+    """Whether all drafts to be verified were made under the last choice."""
 
     def __post_init__(self) -> None:
         self._speeds: SpeedTable | None = None

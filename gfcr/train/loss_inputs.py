@@ -144,7 +144,7 @@ def _reference_logps(trainer: Any, padded: Padded) -> Tensor:
 
 
 def _row_advantages(padded: Padded) -> Tensor:
-    learned_B = padded.loss_mask_BT.any(1)  # the others fill rows  # other rows are filling
+    learned_B = padded.loss_mask_BT.any(1)  # other rows are filling
     if not padded.loss_mask_BT[learned_B].equal(padded.completion_mask_BT[learned_B]):
         raise ConfigError(
             'loss.estimator="rloo" cannot leave environment tokens out of the loss: TRL\'s '
