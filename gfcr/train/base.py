@@ -51,6 +51,7 @@ class TrainJob:
     model: str
     """Folder of the policy to start from."""
     source: BatchSource
+    """Where the batches come from; of processes that train together only rank 0 has one."""
     loss: Loss
     correction: Correction | None = None
     seed: int

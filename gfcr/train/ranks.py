@@ -8,13 +8,13 @@ import os
 import signal
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, TypeVar, final
+from typing import Any, Final, TypeVar, cast, final
 
 import torch
 from torch import Tensor, distributed
@@ -23,7 +23,6 @@ from gfcr.errors import GfcrError, TrainingError
 from gfcr.process.environment import load
 from gfcr.process.launched import place
 from gfcr.train.base import TrainJob, unheard
-from gfcr.types import Bools, RolloutBatch
 
 Item = TypeVar("Item")
 dist: Final[Any] = distributed  # its types are partial
@@ -140,31 +139,6 @@ def _of_a_peer(error: RuntimeError) -> bool:
 
 
 @final
-class Deaf:
-    """The `train.base.BatchSource` of processes that only train: does nothing."""
-
-    def next_batch(self) -> RolloutBatch | None:
-        """Is never called, since rank 0 deals the samples."""
-        raise AssertionError("only rank 0 has batches")
-
-    def sync(self, weights: object, *, version: int) -> None:
-        """Does nothing: only rank 0 has an engine."""
-
-    def masked(self, kept: Mapping[str, Bools]) -> None:
-        """Does nothing: only rank 0 records masks."""
-
-    def updated(self, *, step: int, metrics: Mapping[str, float]) -> None:
-        """Does nothing: only rank 0 records metrics."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns nothing: only rank 0 has state."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Does nothing: only rank 0 has state."""
-
-
-@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """A call of the trainer that rank 0 sends to all processes."""
@@ -176,9 +150,10 @@ class Order:
 
     def told(self) -> "Order":
         """Returns the order without what only rank 0 may have."""
-        # Rank 0 decides when to stop.
+        # Rank 0 deals the samples and decides when to stop.
+        none = cast("Any", None)
         heard = dict.fromkeys(("should_stop", "record", "say"), unheard)
-        job = replace(self.job, source=Deaf(), correction=None, **heard)
+        job = replace(self.job, source=none, correction=None, **heard)
         return replace(self, job=job)
 
     def __call__(self) -> None:

@@ -260,13 +260,14 @@ class Feed(TrainerCallback):
             control.should_save = True
 
     def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Reports an update to the source."""
+        """Reports an update to the source, which only rank 0 has."""
         if "loss" in kwargs["logs"]:  # the summary at the end has none
             update = self._updates(state) + (not self._between(state))
             check_logged(kwargs["logs"], update=update)
             if self._between(state):
-                metrics = self._metrics(kwargs["logs"])
-                self._job.source.updated(step=update, metrics=metrics)
+                metrics = self._metrics(kwargs["logs"])  # by all processes: it sums over them
+                if self._ranks.leads:
+                    self._job.source.updated(step=update, metrics=metrics)
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Completes a checkpoint, after all processes have written their part.
