@@ -57,7 +57,15 @@ class HistoryFile:
             return None
         try:
             head, arrays = _parse(self._path)
-        except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        except (
+            OSError,
+            EOFError,
+            ValueError,
+            KeyError,
+            TypeError,
+            RuntimeError,
+            zipfile.BadZipFile,
+        ) as error:
             aside = _set_aside(self._path)
             self.set_aside += 1
             log.warning(
