@@ -49,13 +49,15 @@ def calibrate(
 ) -> list[RunRecord]:
     """Runs `updates` updates of each arm that has no finished run like it, and reads them.
 
-    The runs are made on this machine, whatever the study's launcher, and leave nothing behind.
+    The runs are made on this machine, whatever the study's launcher, and leave nothing behind. A
+    search is not begun: its candidates are taken to cost what its base does.
     """
     told = {family(r.params) for r in known if r.status == "finished"}
     arms = [t[0] for t in study.arms.values() if family_of(t[0]) not in told]
     with tempfile.TemporaryDirectory() as folder:
         trials = tuple(_probe(trial, folder=folder, updates=updates) for trial in arms)
-        sweep.run(replace(study, trials=trials, stopping=None, launcher=Local()))
+        probes = replace(study, trials=trials, stopping=None, search=None, launcher=Local())
+        sweep.run(probes)
         return read_folders(find_folders(folder))
 
 

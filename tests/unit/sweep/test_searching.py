@@ -8,6 +8,7 @@ import pytest
 
 from gfcr import planning, sweep
 from gfcr.errors import ConfigError
+from gfcr.planning.history import calibrate
 from gfcr.sweep import decisions
 from tests.cases import over
 from tests.launchers import Here, values_of
@@ -102,6 +103,13 @@ def test_a_search_is_read_as_the_study_of_its_candidates(tmp_path: Path) -> None
     for arm, levels in known.levels.items():
         size = known.arms[arm][0].config.strategy["group_size"]
         assert levels["strategy.group_size"] == str(size)
+
+
+@pytest.mark.slow
+def test_a_calibration_runs_the_base_and_begins_no_search(tmp_path: Path) -> None:
+    study = load(tmp_path, seeds=[0])
+    assert [record.arm for record in calibrate(study, known=[])] == ["base"]
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_plan_counts_candidates(tmp_path: Path) -> None:
