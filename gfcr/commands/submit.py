@@ -36,6 +36,7 @@ def run(options: argparse.Namespace) -> Outcome:
     from gfcr.commands.again import experiment_of
     from gfcr.leaderboard.checks import problems_of
     from gfcr.leaderboard.entry import entry_of
+    from gfcr.leaderboard.screen import screen
 
     study, runs = asked(options.study)
     records, others = leaderboard.of_file(leaderboard.read(options.uri, study=study), runs=runs)
@@ -53,9 +54,8 @@ def run(options: argparse.Namespace) -> Outcome:
         lines = [f"{p.check}: {p.text}" for p in fatal]
         told = "\n".join(["not submitted:", *(f"- {line}" for line in lines)])
         return Outcome(data={"submitted": None, "problems": lines}, text=told, code=1)
-    out = {excluded.run_id for excluded in board.excluded}
-    kept = [record for record in records if record.run_id not in out]
-    arms = {row.arm: [r for r in kept if r.arm == row.arm] for row in board.rows}
+    kept, _ = screen(records, baseline=board.baseline)
+    arms = {row.arm: kept[row.arm] for row in board.rows}
     accepted = [f"{p.check}: {p.text}" for p in problems]
     again = {arm: experiment_of(own[0]) for arm, own in arms.items()}
     entry = entry_of(options.name, board=board, arms=arms, experiments=again, accepted=accepted)

@@ -3,7 +3,7 @@
 import argparse
 import json
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -183,6 +183,22 @@ def test_a_study_that_is_not_finished_is_refused_until_accepted(place):
     accepted = read(place / told["submitted"] / "entry.json")["accepted"]
     assert "finished: dapo, seed 5 has not been run" in accepted
     assert "Accepted by the submitter" in (place / told["submitted"] / "README.md").read_text()
+
+
+def test_a_seed_that_the_store_holds_twice_is_submitted_once(place, tmp_path):
+    uri = stores.sqlite(tmp_path, "store.db")
+    shutil.copy(place / "store.db", tmp_path / "store.db")
+    trial = sweep.load(place / "study.yaml", overrides=[]).trials[0]
+    tracking = {**trial.config.tracking, "uri": uri, "experiment": "again"}
+    config = replace(trial.config, tracking=tracking, folder=str(tmp_path / "runs"))
+    assert experiment.resolve(config).run_id == trial.run_id
+    experiment.run(config)
+    shutil.copy(place / "study.yaml", tmp_path)
+    code, told = submit(tmp_path, *CLEAN, "--accept", "finished", name="twice")
+    assert code == 0 and any("is here already" in p for p in told["accepted"]), told
+    rows = {row["arm"]: row for row in read(Path(told["submitted"]) / "entry.json")["rows"]}
+    for row in rows.values():
+        assert [run["seed"] for run in row["runs"]] == [0, 1, 2, 3, 4]
 
 
 def test_a_name_that_is_no_folder_s_is_refused(place):
