@@ -86,7 +86,8 @@ def is_cured(each: Pair) -> bool:
 def record(folder: Path, *, name: str) -> None:
     """Keeps what the rules may read of a run."""
     card = RunFolder(folder).card()
-    read = {"rollouts/all", "rollouts/aborted", "tokens/generated", "engine/forward_passes"}
+    read = {"rollouts/all", "rollouts/aborted", "engine/forward_passes"}
+    read |= {"tokens/generated", "tokens/evaluation"}
     read |= {
         "reward/all",
         "coverage/solved",

@@ -63,15 +63,17 @@ def _not_in_flight(history: History) -> float | None:
 
     A batch whose rollouts are all in flight from its first pass to its last has 1.
     """
-    own = history.increments("tokens/generated")
+    # Passes are the batch's alone, and what is generated counts evaluations between batches too.
+    own = history.increments("tokens/generated").increments("tokens/evaluation")
     a_pass = own.last("tokens/generated", over="engine/forward_passes")
+    not_its = own.last("tokens/evaluation", over="engine/forward_passes")
     rollouts, aborted = history.last("rollouts/all"), history.last("rollouts/aborted")
-    if a_pass is None or not rollouts or aborted is None:
+    if a_pass is None or not_its is None or not rollouts or aborted is None:
         return None
     episodes, size = history.last("group/episodes"), history.last("group/size")
     if episodes and size:  # whose turns, rollouts of their own, cannot be in flight together
         rollouts *= episodes / size
-    return 1 - a_pass / (rollouts + aborted)
+    return 1 - (a_pass - not_its) / (rollouts + aborted)
 
 
 RULES: Final = (

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from gfcr import config
 from gfcr.doctor.diagnosis import diagnose, every, figures, treated
@@ -138,6 +139,19 @@ def test_turns_of_an_episode_are_not_awaited_together() -> None:
     stepwise = History((step, {**metrics, **turns}) for step, metrics in history.lines)
     rule = RULES["straggler_tail"]
     assert figures(stepwise)[rule] < rule.limit <= figures(history)[rule]
+
+
+def test_what_evaluations_sample_is_not_in_flight_with_a_batch() -> None:
+    history, _ = recorded("straggler_tail-sick")
+    rule, name = RULES["straggler_tail"], "tokens/generated"
+    asked: list[tuple[int, Mapping[str, float]]] = []
+    for step, metrics in history.lines:
+        if name in metrics:
+            more = 9000.0 * step
+            asked.append((step, {**metrics, name: metrics[name] + more, "tokens/evaluation": more}))
+        else:
+            asked.append((step, metrics))
+    assert figures(History(asked))[rule] == pytest.approx(figures(history)[rule])
 
 
 def lever(*overrides: str) -> Lever:
