@@ -30,11 +30,16 @@ def run(options: argparse.Namespace) -> Outcome:
 
 
 def _say(parser: argparse.ArgumentParser, *, how: Mapping[str, Any], file: Any) -> None:
-    """Sets what completes each argument, in the attribute that shtab reads."""
+    """Sets what completes each argument, in the attribute that shtab reads.
+
+    A flag is not what its name says: `gfcr submit --name` is of an entry, not of a part.
+    """
     for action in parser._actions:  # pyright: ignore[reportPrivateUsage]
         inside: Any = action.choices
         if isinstance(inside, dict):
             for inner in cast("dict[str, Any]", inside).values():
                 _say(inner, how=how, file=file)
-        elif complete := file if action.type in (Path, to_write) else how.get(action.dest):
-            vars(action)["complete"] = complete
+        elif action.type in (Path, to_write):
+            vars(action)["complete"] = file
+        elif not action.option_strings and action.dest in how:
+            vars(action)["complete"] = how[action.dest]

@@ -48,6 +48,7 @@ def test_bash_completes_commands_flags_names_and_files(script: Path, tmp_path: P
     assert completed(script, "run", "mi", cwd=tmp_path) == {"mine.yaml"}
     assert completed(script, "leaderboard", "--csv", "mi", cwd=tmp_path) == {"mine.yaml"}
     assert completed(script, "completion", "z", cwd=tmp_path) == {"zsh"}
+    assert "zero_variance" not in completed(script, "submit", "--name", "zero", cwd=tmp_path)
 
 
 @over("shell", ["zsh", "tcsh"])
