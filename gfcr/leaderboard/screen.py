@@ -47,8 +47,7 @@ _GIVEN = {
     "held-out prompts at any time": "heldout",
     "code that asks and scores": "asking",
 }
-"""Digest tags of what a spec only names, by their words; `a
-b` if it was resumed."""
+"""Digest tags of what a spec only names, by their words; `a | b` if it was resumed with others."""
 
 
 def compares_of(runs: Sequence[RunRecord], *, baseline: str | None) -> list[str]:

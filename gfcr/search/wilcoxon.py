@@ -28,7 +28,7 @@ class Wilcoxon(StoppingRule):
         if 2.0 ** -(len(seeds) - 1) >= self.p:
             raise ConfigError(
                 f"stopping.p={self.p:g} stops nothing with {len(seeds)} seeds: of n paired seeds "
-                f"the smallest p-value is 1 / 2^n. Give more seeds, or a larger p."
+                "the smallest p-value is 1 / 2^n. Give more seeds, or a larger p."
             )
         return [Round(seeds=(seed,), until=None) for seed in seeds]
 

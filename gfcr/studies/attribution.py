@@ -78,7 +78,7 @@ def anova(design: Crossed) -> list[Variance]:
     Repeated measures: each seed runs every arm, and a term is tested against its own interaction
     with the seeds (as `statsmodels`' `AnovaRM`, whose numbers these are). Scores are means over the
     held-out prompts, which are taken as given; the error is not let below `FLOOR` of what the
-    residual between prompts gives it, as in `statistics.interval`.
+    residual between prompts gives it, as in `gfcr.stats.interval`.
 
     Raises:
         ConfigError: the design is not fully crossed.

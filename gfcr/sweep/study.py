@@ -106,7 +106,7 @@ class Study:
         if self.stopping is not None:
             raise ConfigError(
                 f"{chosen} its `stopping` compares all arms to decide which go on. Run all of "
-                f"them, or give stopping=null."
+                "them, or give stopping=null."
             )
         return replace(self, trials=tuple(t for t in self.trials if t.config.name in arms))
 
