@@ -2,37 +2,18 @@
 
 import ast
 import json
-import operator
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
-from operator import neg, not_
-from typing import Any, TypeAlias, final
+from typing import final
 
 from gfcr.errors import ConfigError, did_you_mean, shown
 from gfcr.leaderboard.measure import result_of
 from gfcr.tracking.records import RunRecord
 
 _EXAMPLE = "--where 'tokens < 2e6 and strategy.filters.zero_variance'"
-_Facts: TypeAlias = Mapping[str, object]
-_Read: TypeAlias = Callable[[_Facts], Any]
-
-
-def _known(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    """Makes a comparison false where either value is not known."""
-    return lambda a, b: None not in (a, b) and compare(a, b)
-
-
-_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
-    ast.Lt: _known(operator.lt),
-    ast.LtE: _known(operator.le),
-    ast.Gt: _known(operator.gt),
-    ast.GtE: _known(operator.ge),
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.In: lambda a, b: a in b,
-    ast.NotIn: lambda a, b: a not in b,
-}
+_NODES = (ast.Constant, ast.Tuple, ast.List, ast.BoolOp, ast.UnaryOp, ast.Compare)
+_ORDER = {ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq, ast.In, ast.NotIn}
+_SIGNS = {ast.And, ast.Or, ast.Not, ast.USub, ast.Load} | _ORDER
 
 _MOST = 500
 """The most characters: deeper nesting than these allow would exceed the recursion limit."""
@@ -55,7 +36,7 @@ class Where:
                 "of them NUL."
             )
         if self._pair() is None:
-            self._read()
+            _check(self._tree(), where=self.text)
 
     @property
     def names(self) -> set[str]:
@@ -72,8 +53,11 @@ class Where:
         pair = self._pair()
         if pair is not None:
             return str(facts[pair[0]]) == pair[1] or facts[pair[0]] == _value(pair[1])
+        held = {n: _UNKNOWN if facts[n] is None else facts[n] for n in self.names}
+        tree = ast.Expression(_Dotted().visit(self._tree()))
         try:
-            return bool(self._read()(facts))
+            # `_check` has let nothing pass that could do more than compare these values.
+            return bool(eval(compile(tree, "where", "eval"), {"__builtins__": {}}, held))
         except TypeError as error:
             given = ", ".join(f"{n} is {facts[n]!r}" for n in sorted(self.names))
             raise ConfigError(f"where '{self.text}': {error} ({given}).") from error
@@ -82,9 +66,6 @@ class Where:
         key, sign, value = self.text.partition("=")
         plain = sign and not value.startswith("=") and not any(c in key for c in " <>!=\"'(")
         return (key, value) if plain else None
-
-    def _read(self) -> _Read:
-        return _compiled(self._tree(), where=self.text)
 
     def _tree(self) -> ast.expr:
         try:
@@ -159,41 +140,45 @@ def _names(node: ast.AST) -> set[str]:
     return {name for child in ast.iter_child_nodes(node) for name in _names(child)}
 
 
-def _compiled(node: ast.AST, *, where: str) -> _Read:
-    """Returns a function that evaluates the expression on facts.
-
-    Raises:
-        ConfigError: the expression holds something that filters may not.
-    """
-    name = _name(node)
-    if name is not None:
-        return lambda facts: facts[name]
-
-    def each(*nodes: ast.AST) -> list[_Read]:
-        return [_compiled(part, where=where) for part in nodes]
-
-    match node:
-        case ast.Constant(value=value):
-            return lambda facts: value
-        case ast.Tuple(elts=elements) | ast.List(elts=elements):
-            parts = each(*elements)
-            return lambda facts: [part(facts) for part in parts]
-        case ast.BoolOp(op=op, values=values):
-            parts, quantifier = each(*values), all if isinstance(op, ast.And) else any
-            return lambda facts: quantifier(part(facts) for part in parts)
-        case ast.UnaryOp(op=ast.Not() | ast.USub() as op, operand=operand):
-            (part,), sign = each(operand), not_ if isinstance(op, ast.Not) else neg
-            return lambda facts: sign(part(facts))
-        case ast.Compare(left=left, ops=ops, comparators=right) if {*map(type, ops)} <= {*_COMPARE}:
-            parts, signs = each(left, *right), [_COMPARE[type(op)] for op in ops]
-            return lambda facts: _chained([part(facts) for part in parts], signs=signs)
-        case _:
-            raise ConfigError(
-                f"where '{where}': `{ast.unparse(node)}` is not allowed. Give names, numbers, "
-                f"'texts', comparisons, and, or, not; e.g. {_EXAMPLE}."
-            )
+def _check(node: ast.AST, *, where: str) -> None:
+    """Raises ConfigError if the expression holds something that filters may not."""
+    if _name(node) is not None:
+        return
+    inside = [*ast.iter_child_nodes(node)]
+    signs = {type(part) for part in inside if not isinstance(part, ast.expr)}
+    if not isinstance(node, _NODES) or not signs <= _SIGNS:
+        raise ConfigError(
+            f"where '{where}': `{ast.unparse(node)}` is not allowed. Give names, numbers, "
+            f"'texts', comparisons, and, or, not; e.g. {_EXAMPLE}."
+        )
+    for part in inside:
+        if isinstance(part, ast.expr):
+            _check(part, where=where)
 
 
-def _chained(values: Sequence[Any], *, signs: Sequence[Callable[[Any, Any], bool]]) -> bool:
-    """Evaluates a chain as `a < b < c`: each value is compared with the next."""
-    return all(sign(a, b) for sign, (a, b) in zip(signs, pairwise(values), strict=True))
+@final
+class _Dotted(ast.NodeTransformer):
+    """Makes a dotted name one name, as which facts have it."""
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        """See `ast.NodeTransformer`."""
+        return ast.copy_location(ast.Name(str(_name(node)), ast.Load()), node)
+
+
+@final
+class _Unknown:
+    """A value that a run does not have: neither less nor more than any, and equal to None alone."""
+
+    def __eq__(self, other: object) -> bool:
+        return other is None or other is self
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __lt__(self, other: object) -> bool:
+        return False
+
+    __le__ = __gt__ = __ge__ = __lt__
+
+
+_UNKNOWN = _Unknown()
