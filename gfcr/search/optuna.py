@@ -1,42 +1,11 @@
 """Optuna's pruners and samplers; only this module imports optuna."""
 
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import nan
-from statistics import fmean
 from typing import Any, final
 
 from gfcr.code import optional
 from gfcr.search.space import Search
-
-
-def beaten(
-    scores: Mapping[str, Mapping[int, float]], *, p: float, after: int
-) -> tuple[str, list[str]]:
-    """Returns the best arm by mean, and those that `WilcoxonPruner` stops against it.
-
-    Args:
-        scores: scores by arm and seed, the same seeds for all arms.
-        p: the one-sided level of the test.
-        after: the number of seeds below which nothing is stopped.
-    """
-    optuna = _optuna()
-    means = {arm: fmean(by_seed.values()) for arm, by_seed in scores.items()}
-    best = max(means, key=lambda arm: means[arm])
-    with warnings.catch_warnings():
-        # Of Optuna's interface, which is new; the test is scipy's.
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        pruner = optuna.pruners.WilcoxonPruner(p_threshold=p, n_startup_steps=after)
-    study = optuna.create_study(direction="maximize", pruner=pruner)
-    held = optuna.trial.create_trial(value=means[best], intermediate_values=dict(scores[best]))
-    study.add_trial(held)
-    return best, [arm for arm in scores if arm != best and _stopped(study.ask(), dict(scores[arm]))]
-
-
-def _stopped(trial: Any, values: Mapping[int, float]) -> bool:
-    for step, value in values.items():
-        trial.report(value, step)
-    return bool(trial.should_prune())
 
 
 def _optuna() -> Any:
@@ -87,7 +56,9 @@ class Searcher:
 
     def stops(self, number: int, *, score: float, step: int) -> bool:
         """Reports a candidate's score at a rung; returns whether it is stopped there."""
-        return _stopped(self._trials[number], {step: score})
+        trial = self._trials[number]
+        trial.report(score, step)
+        return bool(trial.should_prune())
 
     def tell(self, number: int, values: Sequence[float] | None, *, stopped: bool = False) -> None:
         """Ends a candidate with its objectives, or None where it was stopped or failed."""

@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import final
+
+import numpy as np
 
 from gfcr.errors import ConfigError
 from gfcr.search.base import Length, Round, Scores, StoppingRule, shared_seeds
@@ -14,8 +17,8 @@ from gfcr.values.ranges import Count, Fraction
 class Wilcoxon(StoppingRule):
     """Runs seed after seed and stops arms that the best arm beats by a signed-rank test.
 
-    Optuna's WilcoxonPruner, one-sided, paired by seed. Of n seeds the smallest p-value there is is
-    1 / 2^n: below 4 seeds, none is under 0.1.
+    One-sided, paired by seed, as Optuna's WilcoxonPruner decides. Of n seeds the smallest p-value
+    there is is 1 / 2^n: below 4 seeds, none is under 0.1.
     """
 
     p: Fraction = 0.1
@@ -34,14 +37,17 @@ class Wilcoxon(StoppingRule):
 
     def give_up(self, scores: Scores) -> dict[str, str]:
         """See `StoppingRule.give_up`."""
-        from gfcr.search.optuna import beaten
+        from gfcr.stats.scipy_stats import signed_rank
 
         seeds = shared_seeds(scores)
-        if len(seeds) < self.after:
+        if len(seeds) < max(2, self.after):
             return {}
-        paired = {arm: {s: by_seed[s] for s in seeds} for arm, by_seed in scores.items()}
-        best, losers = beaten(paired, p=self.p, after=self.after)
+        paired = {arm: [by_seed[s] for s in seeds] for arm, by_seed in scores.items()}
+        best = max(paired, key=lambda arm: fmean(paired[arm]))
+        top = fmean(paired[best])
+        less = {arm: np.subtract(own, paired[best]) for arm, own in paired.items()}
         return {
             arm: f"signed-rank test against {best} over {len(seeds)} seeds: p < {self.p:g}"
-            for arm in losers
+            for arm, own in paired.items()
+            if fmean(own) < top and signed_rank(less[arm]) < self.p
         }

@@ -46,6 +46,15 @@ def normal_tail(values: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(_stats.norm.sf(values), np.float64)
 
 
+def signed_rank(differences: ArrayLike) -> float:
+    """Returns the p-value of Wilcoxon's signed-rank test that differences lie below 0.
+
+    Those that are 0 count half on either side (`zsplit`).
+    """
+    found = _stats.wilcoxon(differences, alternative="less", zero_method="zsplit")
+    return float(found.pvalue)
+
+
 def root(function: Callable[[float], float], *, low: float, high: float) -> float:
     """Returns where a function that changes sign between `low` and `high` is 0 (Brent)."""
     return float(_optimize.brentq(function, low, high))

@@ -37,13 +37,16 @@ class Candidates:
     """The arms that a search makes as it goes."""
 
     spec: Search
-    make: Callable[[str, Mapping[str, Any]], Sequence[Trial]]
+    make: Callable[[str, Mapping[str, Any]], Sequence[Trial]] = field(compare=False)
     """Makes the trials of an arm from its name and its values for the keys of the space."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """A study: the same experiment under several arms and seeds."""
+    """A study: the same experiment under several arms and seeds.
+
+    Studies are equal that ask the same; where their trials run is no part of the question.
+    """
 
     name: str
     baseline: str
@@ -52,10 +55,10 @@ class Study:
     """The levels of each arm by factor; empty where the file names arms and not factors."""
     stopping: StoppingRule | None = None
     """The rule that stops arms early; None runs all of them to their end."""
-    launcher: Launcher = field(default_factory=Local)
+    launcher: Launcher = field(default_factory=Local, compare=False)
     search: Candidates | None = None
     """The search that chooses arms beside the baseline, which is then the only one in `trials`."""
-    accept_data: bool = False
+    accept_data: bool = field(default=False, compare=False)
     """Whether trials resume although prompts, the model or code of the user's own have changed."""
 
     @property
@@ -115,22 +118,6 @@ class Study:
         """The folder that holds the folders of its arms."""
         config = self.trials[0].config
         return Path(config.folder) / config.study
-
-    def __eq__(self, other: object) -> bool:
-        """Tells whether studies ask the same; where their trials run is no part of the question."""
-        return isinstance(other, Study) and _question(self) == _question(other)
-
-
-def _question(study: Study) -> tuple[object, ...]:
-    spec = study.search and study.search.spec
-    return (
-        study.name,
-        study.baseline,
-        study.trials,
-        study.levels,
-        repr(study.stopping),
-        repr(spec),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

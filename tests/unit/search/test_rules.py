@@ -111,6 +111,29 @@ def test_wilcoxon_stops_what_the_best_beats_on_every_seed() -> None:
     assert set(stopped) == {"worse"} and "against best" in stopped["worse"]
 
 
+@pytest.mark.filterwarnings("ignore:WilcoxonPruner is experimental")
+def test_wilcoxon_stops_what_optuna_s_pruner_does() -> None:
+    optuna = pytest.importorskip("optuna")
+    rng = np.random.default_rng(2)
+    for p, after in ((0.1, 2), (0.3, 4), (0.6, 1)):
+        pruner = optuna.pruners.WilcoxonPruner(p_threshold=p, n_startup_steps=after)
+        for seeds in (1, 2, 4, 7):
+            given = {arm: dict(enumerate(rng.integers(4, size=seeds) / 4)) for arm in "abcd"}
+            means = {arm: sum(own.values()) / seeds for arm, own in given.items()}
+            best = max(means, key=lambda arm: means[arm])
+            study = optuna.create_study(direction="maximize", pruner=pruner)
+            study.add_trial(
+                optuna.trial.create_trial(value=means[best], intermediate_values=given[best])
+            )
+            stopped: set[str] = set()
+            for arm in given.keys() - {best}:
+                trial = study.ask()
+                for step, value in given[arm].items():
+                    trial.report(value, step)
+                stopped |= {arm} if trial.should_prune() else set()
+            assert set(Wilcoxon(p=p, after=after).give_up(given)) == stopped
+
+
 def test_wilcoxon_waits_for_seeds() -> None:
     means = {"a": 0.9, "b": 0.1}
     assert not Wilcoxon(p=0.1).give_up(scores(means, seeds=3)), "1 / 2^3 is above 0.1"
