@@ -10,13 +10,13 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from gfcr.code import loose
-from gfcr.values.plain import is_mapping
+from gfcr.values.plain import scalars
 
 UNKNOWN: Final = "unknown"
 """The digest of code without a file, such as a class typed into a notebook."""
@@ -118,16 +118,5 @@ def _head(root: str) -> str:
 
 
 def _addresses(value: object) -> Iterator[str]:
-    return (text for text in _texts(value) if _ADDRESS.fullmatch(text))
-
-
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    inner: Iterable[object] = (
-        cast(Mapping[str, object], value).values() if is_mapping(value) else ()
-    )
-    if isinstance(value, list | tuple):
-        inner = cast(Sequence[object], value)
-    for each in inner:
-        yield from _texts(each)
+    texts = (inner for _, inner in scalars(value) if isinstance(inner, str))
+    return (text for text in texts if _ADDRESS.fullmatch(text))

@@ -15,7 +15,7 @@ from gfcr.errors import ConfigError, unknown_name
 from gfcr.search.space import nested
 from gfcr.sweep import designs
 from gfcr.values import merging, names
-from gfcr.values.plain import is_mapping, mapping
+from gfcr.values.plain import is_mapping, leaves, mapping
 
 DESIGNS = ("full", "fractional", "screening", "one_at_a_time")
 _TWO_LEVELS = {"fractional": designs.fractional, "screening": designs.screening}
@@ -126,7 +126,7 @@ def key_of(key: str) -> str:
 def _check_apart(factors: Mapping[str, Mapping[str, Mapping[str, Any]]], *, where: str) -> None:
     """Refuses factors that set the same key: they would overwrite each other."""
     keys = {
-        factor: {key for changes in levels.values() for key in _leaves(changes)}
+        factor: {".".join(path) for changes in levels.values() for path, _ in leaves(changes)}
         for factor, levels in factors.items()
     }
     for (one, ours), (other, theirs) in combinations(keys.items(), 2):
@@ -150,14 +150,6 @@ def _check_two_levels(
             f"{where}: design={design!r} is for at most {_MOST_FACTORS} factors of two levels "
             f"({told}): leave levels out, or give design full or one_at_a_time."
         )
-
-
-def _leaves(changes: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    for key, value in changes.items():
-        if is_mapping(value) and value:
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}"
 
 
 def _chosen(

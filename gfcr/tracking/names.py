@@ -6,6 +6,8 @@ import posixpath
 import re
 from collections.abc import Mapping, Sequence
 
+from gfcr.values.plain import leaves
+
 MARGIN = 0.02
 """The difference of held-out scores that is no matter where a study names no minimum effect."""
 HELDOUT = "heldout/accuracy"
@@ -46,16 +48,12 @@ def decode_name(name: str) -> str:
     return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), name)
 
 
-def flatten(spec: Mapping[str, object], *, prefix: str = "") -> dict[str, str]:
+def flatten(spec: Mapping[str, object]) -> dict[str, str]:
     """Returns the leaves of a nested spec under dotted names; lists and null as JSON."""
-    leaves: dict[str, str] = {}
-    for key, value in spec.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, Mapping) and value:
-            leaves |= flatten(value, prefix=f"{name}.")  # pyright: ignore[reportUnknownArgumentType]
-        else:
-            leaves[name] = value if isinstance(value, str) else json.dumps(value, default=str)
-    return leaves
+    return {
+        ".".join(path): value if isinstance(value, str) else json.dumps(value, default=str)
+        for path, value in leaves(spec)
+    }
 
 
 def compared(name: str, *, keys: Sequence[str]) -> bool:

@@ -5,14 +5,14 @@ that an interpolation which would write a secret there is refused.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from gfcr.errors import ConfigError, did_you_mean, shown
 from gfcr.values.merging import naming, tree_of
-from gfcr.values.plain import is_mapping
+from gfcr.values.plain import is_mapping, scalars
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -64,7 +64,7 @@ def resolved(
             allowed or fails, a secret, or a value that must be given.
     """
     wanted = {key: values[key] for key in (values if only is None else only) if key in values}
-    found = {key: text for key, text in _texts(wanted) if is_open(text)}
+    found = {key: text for key, text in scalars(wanted) if is_open(text)}
     if not found:
         return dict(values)
     for key, text in found.items():
@@ -75,7 +75,7 @@ def resolved(
         tree = tree_of(_filled(values, over=over or {}))
     made: dict[str, Any] = dict(values)
     for key, given in wanted.items():
-        if any(is_open(text) for _, text in _texts(given)):
+        if any(is_open(text) for _, text in scalars(given)):
             made[key] = _given(given, _value(tree, key, found=found, where=where))
     return made
 
@@ -114,7 +114,7 @@ def _value(tree: "DictConfig", key: str, *, found: Mapping[str, str], where: str
         if isinstance(error, InterpolationKeyError):
             named = text.partition("${")[2].partition("}")[0]
             there = OmegaConf.to_container(tree, resolve=False)
-            near = did_you_mean(named, [name for name, _ in _texts(there)])
+            near = did_you_mean(named, [name for name, _ in scalars(there)])
         why = str(error).splitlines()[0]
         raise InterpolationError(
             f"{where}: {place}={shown(text)} is not allowed: {why}. Give a value, or "
@@ -141,18 +141,6 @@ def literal(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [literal(inner) for inner in cast("Sequence[Any]", value)]
     return value
-
-
-def _texts(value: Any, above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields every value that holds no others, with its dotted key as OmegaConf writes it."""
-    if is_mapping(value):
-        for key, inner in value.items():
-            yield from _texts(inner, f"{above}.{key}" if above else str(key))
-    elif isinstance(value, list | tuple):
-        for number, inner in enumerate(cast("Sequence[Any]", value)):
-            yield from _texts(inner, f"{above}[{number}]")
-    else:
-        yield above, value
 
 
 def _allow(text: str, *, where: str, key: str) -> None:

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING
-from typing import Any, TypeGuard, get_type_hints
+from typing import Any, TypeGuard, cast, get_type_hints
 
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.values.ranges import conform, describe, hints_of
@@ -35,6 +35,18 @@ def leaves(
             yield from leaves(value, (*above, str(key)))
         else:
             yield (*above, str(key)), value
+
+
+def scalars(value: object, above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields every value that holds no others, with its dotted key as OmegaConf writes it."""
+    if is_mapping(value):
+        for key, inner in value.items():
+            yield from scalars(inner, f"{above}.{key}" if above else str(key))
+    elif isinstance(value, list | tuple):
+        for number, inner in enumerate(cast("Sequence[object]", value)):
+            yield from scalars(inner, f"{above}[{number}]")
+    else:
+        yield above, value
 
 
 def at(values: object, keys: Sequence[str]) -> object:
