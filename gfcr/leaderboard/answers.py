@@ -11,9 +11,9 @@ from typing import Any
 
 from gfcr.errors import GfcrError
 from gfcr.leaderboard.arms import score_of
-from gfcr.leaderboard.judging import corrected, versus_of
+from gfcr.leaderboard.judging import comparisons_of, corrected, versus_of
 from gfcr.leaderboard.measure import asked_of, heldout, result_of, section_of
-from gfcr.leaderboard.readings import compared, limits_of
+from gfcr.leaderboard.readings import Compared, limits_of
 from gfcr.leaderboard.rows import Score, Versus
 from gfcr.tracking.records import RunRecord
 
@@ -108,16 +108,10 @@ def recomputed(content: Mapping[str, Any]) -> dict[str, Recomputed]:
     arms = {row["arm"]: [run for run in runs if run.arm == row["arm"]] for row in content["rows"]}
     limits = limits_of(runs)
     baseline = content["baseline"]
-    found = {
-        arm: compared(
-            runs,
-            baseline=arms[baseline],
-            limits=limits,
-            same_start="model" not in content["compares"],
-        )
-        for arm, runs in arms.items()
-        if baseline is not None and arm != baseline
-    }
+    found: dict[str, Compared | None] = {}
+    if baseline is not None:
+        same_start = "model" not in content["compares"]
+        found = comparisons_of(arms, baseline=baseline, limits=limits, same_start=same_start)
     ranked = {row["arm"] for row in content["rows"] if row["rank"] is not None}
     p_values = corrected(found, ranked=ranked, comparisons=content["comparisons"])
 

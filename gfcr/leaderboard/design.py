@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from gfcr.leaderboard.measure import result_of, section
+from gfcr.leaderboard.settings import settings_of
 from gfcr.tracking.names import NOT_OURS, UNLIKE
 from gfcr.tracking.records import RunRecord
 
@@ -86,15 +87,15 @@ def differences(arms: Mapping[str, Sequence[RunRecord]], *, baseline: str) -> li
 
     These include the knobs in which its strategy differs from the stock one.
     """
-    theirs, found = _settings(arms[baseline]), list[str]()
-    for arm, runs in arms.items():
-        ours = _settings(runs)
-        unequal = [k for k in sorted({*ours, *theirs}) if ours.get(k) != theirs.get(k)]
-        if unequal:
-            told = ", ".join(
-                f"{k}: {ours.get(k, 'none')}, baseline {theirs.get(k, 'none')}" for k in unequal
-            )
-            found.append(f"{arm} differs in {told}.")
+    # The seeds of an arm are of one spec.
+    settings = settings_of({arm: runs[:1] for arm, runs in arms.items()})
+    theirs, found = settings[baseline], list[str]()
+    for arm, ours in settings.items():
+        unequal = [k for k in ours if ours[k] != theirs[k] and not k.startswith("strategy.")]
+        told = ", ".join(
+            f"{k}: {ours[k] or 'none'}, baseline {theirs[k] or 'none'}" for k in unequal
+        )
+        found += [f"{arm} differs in {told}."] if told else []
     return [*found, *_unlike_stock(arms, baseline=baseline)]
 
 
@@ -109,8 +110,3 @@ def _unlike_stock(arms: Mapping[str, Sequence[RunRecord]], *, baseline: str) -> 
         elif unlike:
             told.append(f"{arm} is not stock {name}: {unlike}.")
     return told
-
-
-def _settings(runs: Sequence[RunRecord]) -> dict[str, str]:
-    own = ("study", "arm", "seed", "strategy")
-    return {k: v for k, v in runs[0].params.items() if k.partition(".")[0] not in own}

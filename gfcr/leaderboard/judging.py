@@ -33,12 +33,10 @@ def judged(
     is, so that no arm gains by another's absence.
     """
     theirs = arms[study.baseline]
-    others = [row.arm for row in rows if row.arm != study.baseline]
     same_start = "model" not in compares_of(theirs, baseline=study.baseline)
-    found = {
-        arm: compared(arms[arm], baseline=theirs, limits=study.limits, same_start=same_start)
-        for arm in others
-    }
+    found = comparisons_of(
+        arms, baseline=study.baseline, limits=study.limits, same_start=same_start
+    )
 
     def on_terms(row: Row) -> Row:
         if row.arm == study.baseline:
@@ -52,6 +50,17 @@ def judged(
     ranked = {row.arm for row in rows if row.rank is not None}
     p_values = corrected(found, ranked=ranked, comparisons=study.comparisons)
     return [_versus(row, found=found, p_values=p_values, study=study) for row in rows]
+
+
+def comparisons_of(
+    arms: Mapping[str, Sequence[RunRecord]], *, baseline: str, limits: Limits, same_start: bool
+) -> dict[str, Compared | None]:
+    """Returns how each other arm compares with the baseline; None without a seed in common."""
+    return {
+        arm: compared(runs, baseline=arms[baseline], limits=limits, same_start=same_start)
+        for arm, runs in arms.items()
+        if arm != baseline
+    }
 
 
 def corrected(

@@ -39,10 +39,10 @@ def rank(
     Args and errors as `build`, and `others`: the study's runs that the table is not about, of specs
     that its file no longer names. They count among the comparisons, as they may have been seen.
     """
-    expressions = sort_out([Where(text) for text in where], runs=records)
+    of_runs, of_rows = sort_out([Where(text) for text in where], runs=records)
     # What a damaged record says of its study is left out with it.
     studies = sorted({r.study for r in records if not r.damage} or {r.study for r in records})
-    kept = keep_runs(records, where=expressions.of_runs, baseline=baseline)
+    kept = keep_runs(records, where=of_runs, baseline=baseline)
     if len(studies) > 1:
         records, kept = ([replace(r, arm=f"{r.study}/{r.arm}") for r in k] for k in (records, kept))
     arms, excluded = screen(kept, baseline=baseline)
@@ -69,7 +69,7 @@ def rank(
         target = mean_of(p[3] for run in base for p in floored(result_of(run))[-1:])
     if target is not None:
         rows = [replace(row, to_target=to_target(arms[row.arm], target=target)) for row in rows]
-    rows = keep_rows(_ordered(rows), where=expressions.of_rows, arms=arms, baseline=baseline)
+    rows = keep_rows(_ordered(rows), where=of_rows, arms=arms, baseline=baseline)
     settings = settings_of(arms)
     return Leaderboard(
         study=", ".join(studies),

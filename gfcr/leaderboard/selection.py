@@ -6,7 +6,6 @@ that were compared, and no seed is chosen by its score. The baseline always stay
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from gfcr.errors import ConfigError
 from gfcr.leaderboard.figures import RESULTS, figures_of
@@ -15,16 +14,10 @@ from gfcr.leaderboard.where import Where, check_known, facts_of
 from gfcr.tracking.records import RunRecord
 
 
-@dataclass(frozen=True, kw_only=True)
-class Expressions:
-    """Filter expressions, split into those that choose runs and those that choose rows."""
-
-    of_runs: Sequence[Where]
-    of_rows: Sequence[Where]
-
-
-def sort_out(given: Sequence[Where], *, runs: Sequence[RunRecord]) -> Expressions:
-    """Splits expressions; those that mention a result choose rows.
+def sort_out(
+    given: Sequence[Where], *, runs: Sequence[RunRecord]
+) -> tuple[list[Where], list[Where]]:
+    """Splits expressions into those that choose runs and those on results, which choose rows.
 
     Raises:
         ConfigError: a name is unknown, or results are mixed with `seed`, which rows do not have.
@@ -38,7 +31,7 @@ def sort_out(given: Sequence[Where], *, runs: Sequence[RunRecord]) -> Expression
                 "Give two expressions, each with its own --where."
             )
     of_rows = [where for where in given if where.names & RESULTS]
-    return Expressions(of_runs=[w for w in given if w not in of_rows], of_rows=of_rows)
+    return [where for where in given if where not in of_rows], of_rows
 
 
 def keep_runs(
