@@ -54,10 +54,10 @@ class Crossed:
         if not self.full:
             raise ConfigError("this needs every combination of levels: give the study design full.")
 
-    def where(self, *, factor: str, level: str) -> Table:
-        """Returns the mean scores `_SP` of the arms at a level."""
-        pairs = ((chosen, arm) for chosen, arm in self.arms.items() if (factor, level) in chosen)
-        return np.mean([self.scores[arm] for _, arm in pairs], axis=0)
+    def where(self, levels: Mapping[str, str]) -> Table:
+        """Returns the mean scores `_SP` of the arms at one level of some factors."""
+        found = [arm for chosen, arm in self.arms.items() if chosen >= {*levels.items()}]
+        return np.mean([self.scores[arm] for arm in found], axis=0)
 
     @property
     def reference(self) -> dict[str, str]:

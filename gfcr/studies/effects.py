@@ -45,25 +45,14 @@ def effects(design: Crossed) -> list[Effect]:
     Raises:
         ConfigError: effects cannot be told apart, as in a design with one factor at a time.
     """
-    if design.full:
-        return corrected([_effect(design, changed=c) for c in _changes(design.factors)])
     if not design.orthogonal:
         raise ConfigError(
             "in this design the factors' levels do not meet equally often, so that effects cannot "
             "be told apart: give the study design full, fractional or screening."
         )
-    return corrected(
-        [
-            effect_of(
-                design.where(factor=factor, level=level) - design.where(factor=factor, level=first),
-                name=f"{factor}={level}",
-                order=1,
-                span=design.span,
-            )
-            for factor, (first, *others) in design.factors.items()
-            for level in others
-        ]
-    )
+    orders = (1, 2) if design.full else (1,)
+    changes = _changes(design.factors, orders=orders)
+    return corrected([_effect(design, changed=changed) for changed in changes])
 
 
 def effect_of(mean: Table, *, name: str, order: int, span: float) -> Effect:
@@ -93,23 +82,20 @@ def corrected(found: Sequence[Effect]) -> list[Effect]:
     return [replace(e, p_adjusted=p) for e, p in zip(found, adjusted, strict=True)]
 
 
-def _changes(factors: Mapping[str, Sequence[str]]) -> Iterator[dict[str, str]]:
-    for order in (1, 2):
+def _changes(
+    factors: Mapping[str, Sequence[str]], *, orders: Sequence[int]
+) -> Iterator[dict[str, str]]:
+    for order in orders:
         for chosen in combinations(factors, order):
             for picked in product(*(factors[f][1:] for f in chosen)):
                 yield dict(zip(chosen, picked, strict=True))
 
 
 def _effect(design: Crossed, *, changed: Mapping[str, str]) -> Effect:
-    others = {f: levels for f, levels in design.factors.items() if f not in changed}
-    contrasts: list[Table] = []
-    for fixed in product(*others.values()):
-        rest = dict(zip(others, fixed, strict=True))
-        terms: list[Table] = []
-        for on in product((True, False), repeat=len(changed)):
-            pairs = zip(changed, on, strict=True)
-            here = {f: changed[f] if is_on else design.factors[f][0] for f, is_on in pairs}
-            terms.append((-1) ** on.count(False) * design.at({**rest, **here}))
-        contrasts.append(np.sum(terms, axis=0))
+    terms: list[Table] = []
+    for on in product((True, False), repeat=len(changed)):
+        pairs = zip(changed, on, strict=True)
+        here = {f: changed[f] if is_on else design.factors[f][0] for f, is_on in pairs}
+        terms.append((-1) ** on.count(False) * design.where(here))
     name = " x ".join(f"{factor}={level}" for factor, level in changed.items())
-    return effect_of(np.mean(contrasts, axis=0), name=name, order=len(changed), span=design.span)
+    return effect_of(np.sum(terms, axis=0), name=name, order=len(changed), span=design.span)
