@@ -102,9 +102,16 @@ def find(kind: str, name: str, *, where: str = "") -> type[Part]:
     if lacking := _lacks(found, kind=kind):
         raise ConfigError(
             f"{where or kind}: {shown(name)} is no {kind}: give a dataclass that {lacking}."
-            + _misplaced(found)
+            + (f" It{_belongs(own)}" if (own := kind_of(found)) else "")
         )
     return found
+
+
+def kind_of(found: object) -> str | None:
+    """Returns the kind that a class is a part of; None for what is no part of any."""
+    if not inspect.isclass(found) or not issubclass(found, Part):
+        return None
+    return next((k for k in KINDS if issubclass(found, load_object(BASES[k]))), None)
 
 
 def build(kind: str, spec: Any, *, where: str = "") -> Any:
@@ -212,14 +219,6 @@ def _elsewhere(kind: str, name: str) -> str:
     """Returns which other kinds have a part of this name; empty where none has."""
     others = (k for k in KINDS if k != kind and name in names(k))
     return "".join(f" '{name}'{_belongs(k)}" for k in others)
-
-
-def _misplaced(found: object) -> str:
-    """Returns of which kind a class is a part; empty where it is of none."""
-    if not inspect.isclass(found) or not issubclass(found, Part):
-        return ""
-    kind = next((k for k in KINDS if issubclass(found, load_object(BASES[k]))), None)
-    return f" It{_belongs(kind)}" if kind else ""
 
 
 def _belongs(kind: str) -> str:

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from gfcr import registry
 from gfcr import strategy as strategies
@@ -78,11 +78,9 @@ def names(kind: str) -> Iterable[str]:
 
 def _kind_at(address: str) -> str:
     found: Any = registry.load_object(address)
-    if isinstance(found, type) and issubclass(found, Part):
-        for kind, base in registry.BASES.items():
-            if issubclass(found, registry.load_object(base)):
-                return kind
-    elif strategies.makes(cast(object, found)):
+    if kind := registry.kind_of(found):
+        return kind
+    if strategies.makes(found):
         return STRATEGY
     held = _held(address.rpartition(":")[0])
     raise ConfigError(

@@ -83,11 +83,6 @@ class Subject:
     """Plain values, as an experiment file has them."""
     origins: Mapping[Key, str]
 
-    @property
-    def flat(self) -> dict[Key, Any]:
-        """Every value by the keys that lead to it."""
-        return dict(leaves(self.values))
-
 
 def is_file(text: str) -> bool:
     """Tells whether a text names the file of an experiment or a study, not a strategy."""

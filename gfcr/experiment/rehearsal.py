@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from gfcr import models
 from gfcr.config import Experiment
-from gfcr.errors import CheckpointError, ForeignCheckpointError, GfcrError
+from gfcr.errors import GfcrError
 from gfcr.experiment.check import check
 from gfcr.experiment.prepared import prepare
 from gfcr.experiment.resolved import Resolved, resolve
@@ -88,24 +88,7 @@ def _standing(resolved: Resolved, *, fresh: bool) -> Rehearsal:
         return replace(start, would="start over", detail=aside) if there else start
     if (records.result() or {}).get("status") == "finished":
         return replace(start, would="be shown, finished")
-    step = _resumed_step(resolved.folder / "checkpoints")
-    if step is None:
+    whole = checkpoint.newest_whole(resolved.folder / "checkpoints", read=checkpoint.load)
+    if whole is None:
         return start
-    return replace(start, would="resume", detail=f"after update {step}")
-
-
-def _resumed_step(folder: Path) -> int | None:
-    """Returns the update of the checkpoint it would resume from; errors as `checkpoint.resume`."""
-    damaged: CheckpointError | None = None
-    for found in reversed(checkpoint.complete(folder)):
-        try:
-            checkpoint.load(found)
-        except ForeignCheckpointError:
-            raise
-        except CheckpointError as error:
-            damaged = damaged or error
-            continue
-        return checkpoint.step_of(found)
-    if damaged is not None:
-        raise damaged
-    return None
+    return replace(start, would="resume", detail=f"after update {checkpoint.step_of(whole[0])}")

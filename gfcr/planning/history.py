@@ -3,7 +3,6 @@
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TypeAlias
 
 from gfcr import experiment, sweep
@@ -75,10 +74,9 @@ def _probe(trial: sweep.Trial, *, folder: str, updates: int) -> sweep.Trial:
 
 
 def _stored(study: sweep.Study) -> list[RunRecord]:
+    from gfcr.tracking.mlflow_client import sqlite_file
     from gfcr.tracking.mlflow_store import read_runs
 
     uri = str(study.trials[0].config.tracking.get("uri", "sqlite:///mlflow.db"))
-    file = Path(uri.removeprefix("sqlite:///"))
-    if uri.startswith("sqlite:///") and not file.exists():
-        return []
-    return read_runs(uri)
+    file = sqlite_file(uri)
+    return [] if file is not None and not file.exists() else read_runs(uri)

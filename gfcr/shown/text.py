@@ -9,7 +9,6 @@ from typing import Any, Final
 
 _MARKUP: Final = re.compile(r"([\\`*|\[\]])")
 _CONTROL: Final = re.compile(r"[\x00-\x1f]+")
-_FORMULA: Final = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 def number(value: float | None, form: str = ",.0f") -> str:
@@ -30,15 +29,10 @@ def markdown(text: str) -> str:
 
 
 def csv_cell(value: object) -> str:
-    """Returns a CSV cell; a text that a spreadsheet would take for a formula gets a `'` before.
-
-    As OWASP advises (https://owasp.org/www-community/attacks/CSV_Injection). Numbers stay numbers;
-    what is not known is empty.
-    """
+    """Returns a CSV cell of one line; what is not known is empty."""
     if not isinstance(value, str):
         return "" if plain(value) is None else str(value)
-    line = _CONTROL.sub(" ", value).strip()
-    return f"'{line}" if line.startswith(_FORMULA) else line
+    return _CONTROL.sub(" ", value).strip()
 
 
 def plain(value: Any) -> Any:

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -93,21 +93,35 @@ def resume(folder: Path, *, source: BatchSource, keep: int) -> Path | None:
         ForeignCheckpointError: an undamaged one is another run's; nothing is renamed.
     """
     newest(folder)
+    whole = newest_whole(folder, read=lambda found: source.load_state_dict(load(found)))
+    if whole is None:
+        return None
+    found, damaged = whole
+    for path, error in damaged:
+        _rename(path, suffix="damaged")
+        words = f"It is now {path.name}.damaged, and the run goes on from {found.name}."
+        print(f"gfcr: {error} {words}", file=sys.stderr)
+    _drop_old(folder, keep=keep)
+    return found
+
+
+def newest_whole(
+    folder: Path, *, read: Callable[[Path], object]
+) -> tuple[Path, list[tuple[Path, CheckpointError]]] | None:
+    """Returns the newest checkpoint that can be read, and the damaged ones after it.
+
+    None where there is no checkpoint; errors as `resume`.
+    """
     damaged: list[tuple[Path, CheckpointError]] = []
     for found in reversed(complete(folder)):
         try:
-            source.load_state_dict(load(found))
+            read(found)
         except ForeignCheckpointError:
             raise
         except CheckpointError as error:
             damaged.append((found, error))
             continue
-        for path, error in damaged:
-            _rename(path, suffix="damaged")
-            words = f"It is now {path.name}.damaged, and the run goes on from {found.name}."
-            print(f"gfcr: {error} {words}", file=sys.stderr)
-        _drop_old(folder, keep=keep)
-        return found
+        return found, damaged
     if damaged:
         raise CheckpointError(
             f"{damaged[0][1]} No checkpoint before it is whole: put the file back, or start over "

@@ -97,7 +97,7 @@ def test_a_colour_is_only_for_terminals() -> None:
 
 def test_csv_keeps_numbers_and_leaves_what_is_unknown_empty() -> None:
     text = csv_of([{"a": -1.5, "b": float("nan")}, {"a": None, "c": "=1+1"}])
-    assert text == "a,b,c\n-1.5,,\n,,'=1+1\n"
+    assert text == "a,b,c\n-1.5,,\n,,=1+1\n"
     assert csv_of([]).strip() == ""
 
 
