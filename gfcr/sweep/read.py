@@ -6,7 +6,7 @@ from typing import Any
 
 from gfcr import config as configs
 from gfcr import experiment, registry
-from gfcr.errors import ConfigError
+from gfcr.errors import ConfigError, shown
 from gfcr.experiment.check import check
 from gfcr.search.space import Search, nested
 from gfcr.sweep import factors, multirun
@@ -55,7 +55,9 @@ def from_values(values: Mapping[str, Any], *, where: str) -> Study:
     stopping = registry.build("stopping", rule, where="stopping") if rule is not None else None
     baseline = str(shared.get("baseline") or next(iter(arms)))
     if baseline not in arms:
-        raise ConfigError(f"{where}: baseline={baseline!r} is no arm. Arms: {', '.join(arms)}.")
+        raise ConfigError(
+            f"{where}: baseline={shown(baseline)} is no arm. Arms: {', '.join(arms)}."
+        )
     shared["baseline"] = baseline
     shared["roster"] = {"seeds": seeds, "arms": [*arms]}
     merged = {a: _arm(shared, arm=a, changes=c or {}, where=where) for a, c in arms.items()}
@@ -116,7 +118,7 @@ def _arms(
     design = shared.pop("design", None)
     if crossed is None and design is not None:
         raise ConfigError(
-            f"{where}: design={design!r} is for factors: give `factors`, or leave it."
+            f"{where}: design={shown(design)} is for factors: give `factors`, or leave it."
         )
     if crossed is not None and given is not None:
         raise ConfigError(f"{where}: arms and factors are both given: leave one of them out.")
@@ -154,9 +156,10 @@ def trial_of(config: configs.Experiment) -> Trial:
 
 
 def _seeds(given: Any, *, where: str) -> list[int]:
+    told = shown(given)
     seeds: list[Any] = list(given) if isinstance(given, (list, tuple, range)) else []  # pyright: ignore[reportUnknownArgumentType]
     if not seeds or not all(type(s) is int for s in seeds) or len(set(seeds)) < len(seeds):
         raise ConfigError(
-            f"{where}: seeds={given!r} is not allowed: give a list of different integers."
+            f"{where}: seeds={told} is not allowed: give a list of different integers."
         )
     return seeds

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING
 from typing import Any, TypeGuard, cast, get_type_hints
 
-from gfcr.errors import ConfigError, unknown_name
+from gfcr.errors import ConfigError, shown, unknown_name
 from gfcr.values.ranges import conform, describe, hints_of
 
 
@@ -22,7 +22,7 @@ def mapping(value: object, *, where: str, example: str = "") -> dict[str, Any]:
     """
     if not is_mapping(value):
         hint = f" such as `{example}`" if example else ""
-        raise ConfigError(f"{where}={value!r} is not allowed: give a mapping{hint}.")
+        raise ConfigError(f"{where}={shown(value)} is not allowed: give a mapping{hint}.")
     return dict(value)
 
 
