@@ -1,5 +1,7 @@
 """Asks all rules of a run."""
 
+import importlib
+import pkgutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -7,11 +9,10 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, final
 
+from gfcr.doctor import rules
 from gfcr.doctor.history import FEWEST, UPDATE, History
 from gfcr.doctor.levers import fitting
 from gfcr.doctor.rule import Finding, Rule
-from gfcr.doctor.rules import control, generate, replay
-from gfcr.doctor.rules import filter as filters
 from gfcr.tracking.folder import RunFolder
 
 
@@ -35,7 +36,9 @@ class Diagnosis:
 @cache
 def every() -> tuple[Rule, ...]:
     """Returns the rules of all modules of `gfcr.doctor.rules`, by name."""
-    found = (*control.RULES, *filters.RULES, *generate.RULES, *replay.RULES)
+    found: list[Rule] = []
+    for module in pkgutil.iter_modules(rules.__path__, prefix=f"{rules.__name__}."):
+        found += importlib.import_module(module.name).RULES
     return tuple(sorted(found, key=attrgetter("name")))
 
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from gfcr import experiment, sweep
-from gfcr.launch.local import Local
 from gfcr.tracking.folder_store import find_folders, read_folders
 from gfcr.tracking.names import flatten
 from gfcr.tracking.records import RunRecord
@@ -55,8 +54,7 @@ def calibrate(
     arms = [t[0] for t in study.arms.values() if family_of(t[0]) not in told]
     with tempfile.TemporaryDirectory() as folder:
         trials = tuple(_probe(trial, folder=folder, updates=updates) for trial in arms)
-        probes = replace(study, trials=trials, stopping=None, search=None, launcher=Local())
-        sweep.run(probes)
+        sweep.run(sweep.Study(name=study.name, baseline=study.baseline, trials=trials))
         return read_folders(find_folders(folder))
 
 
