@@ -74,7 +74,7 @@ class Measured:
         return sum(abs(self.foretold_s(b) / b.seconds - 1) for b in own) / len(own)
 
     def data(self) -> dict[str, Any]:
-        """Returns what `PassCost.read` reads, and where it is from."""
+        """Returns what `read_cost` reads, and where it is from."""
         return {
             "model": self.model,
             "machine": machine(),
@@ -153,7 +153,7 @@ def fitted(batches: Sequence[Batch]) -> PassCost:
 
 
 def write(found: Measured, *, path: Path) -> None:
-    """Writes the cost, for `PassCost.read`."""
+    """Writes the cost, for `read_cost`."""
     path.write_text(json.dumps(found.data(), indent=1) + "\n", "utf-8")
 
 

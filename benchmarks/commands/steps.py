@@ -12,7 +12,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", default="demo", help="demo model, folder or Hub id")
     parser.add_argument("--repeats", type=within(Count), default=3, help="of each batch")
     parser.add_argument(
-        "--write", type=to_write, metavar="FILE.json", help="keep the cost, for `PassCost.read`"
+        "--write", type=to_write, metavar="FILE.json", help="keep the cost, for `read_cost`"
     )
 
 

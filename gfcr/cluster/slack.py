@@ -9,10 +9,13 @@ Rollout work is let in while every slack stays above 0 with that work in the ite
 notes were at hand: that a waiting prompt is charged the whole queue's prefill is our reading.
 """
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import final
 
+from gfcr.errors import ConfigError
 from gfcr.speculation.cost import PassCost
 from gfcr.values.ranges import Checked, Count, Positive, Share
 
@@ -38,6 +41,21 @@ class Served:
     """Tokens of its prompt that are not computed yet."""
     last_s: float | None = None
     """Time of its latest token; None before the first."""
+
+
+def read_cost(path: Path | str) -> PassCost:
+    """Reads the cost of an iteration that `gfcr bench steps --write` measured.
+
+    Raises:
+        ConfigError: the file cannot be read, or holds no cost.
+    """
+    try:
+        held = json.loads(Path(path).read_text("utf-8"))
+        return PassCost(base_s=float(held["base_s"]), token_s=float(held["token_s"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(
+            f"{path} holds no cost of a pass ({error}): make one by `gfcr bench steps --write`."
+        ) from error
 
 
 @final

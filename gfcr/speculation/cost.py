@@ -1,8 +1,6 @@
 """What forward passes cost: seconds for each, and for each token in them."""
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import final
 
 from gfcr.errors import ConfigError
@@ -22,21 +20,6 @@ class PassCost:
                 f"pass cost base_s={self.base_s}, token_s={self.token_s}: give two numbers >= 0, "
                 "not both 0."
             )
-
-    @classmethod
-    def read(cls, path: Path | str) -> "PassCost":
-        """Reads a cost that `gfcr bench steps --write` measured.
-
-        Raises:
-            ConfigError: the file cannot be read, or holds no cost.
-        """
-        try:
-            held = json.loads(Path(path).read_text("utf-8"))
-            return cls(base_s=float(held["base_s"]), token_s=float(held["token_s"]))
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ConfigError(
-                f"{path} holds no cost of a pass ({error}): make one by `gfcr bench steps --write`."
-            ) from error
 
     def seconds(self, *, passes: float = 1, tokens: float) -> float:
         """Returns the seconds of `passes` forward passes over `tokens` tokens in all."""

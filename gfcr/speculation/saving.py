@@ -10,7 +10,6 @@ from gfcr.speculation.base import Step
 
 FEWEST: Final = 64
 """Fewest steps from which the cost of a pass is estimated, and steps until it is again."""
-_KEPT: Final = 8 * FEWEST
 
 
 @final
@@ -26,7 +25,7 @@ class Saving:
     """
 
     def __init__(self) -> None:
-        self._steps: deque[tuple[int, int, bool, float]] = deque(maxlen=_KEPT)
+        self._steps: deque[tuple[int, int, bool, float]] = deque(maxlen=8 * FEWEST)
         self._base_s = self._request_s = 0.0
         self._seen = 0
 

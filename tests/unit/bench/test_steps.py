@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import steps
+from gfcr.cluster.slack import read_cost
 from gfcr.engine.fake import Fake, FakeEngine
 from gfcr.errors import ConfigError
 from gfcr.speculation.cost import PassCost
@@ -27,7 +28,7 @@ def test_the_cost_of_known_batches_is_found_and_kept(tmp_path: Path) -> None:
     assert {b.tokens // b.requests for b in found.batches} == {96 + 1, 16 + 32}
     assert found.data()["error"] == {"prefill": pytest.approx(0), "decode": pytest.approx(0)}
     steps.write(found, path=tmp_path / "cost.json")
-    read = PassCost.read(tmp_path / "cost.json")
+    read = read_cost(tmp_path / "cost.json")
     assert (read.base_s, read.token_s) == pytest.approx((COST.base_s, COST.token_s))
     assert "20.00 ms and 0.300 ms" in found.text()
 
@@ -44,4 +45,4 @@ def test_what_holds_no_cost_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "cost.json").write_text(text)
     for file in ("cost.json", "missing.json"):
         with pytest.raises(ConfigError, match=r"holds no cost of a pass .* `gfcr bench steps"):
-            PassCost.read(tmp_path / file)
+            read_cost(tmp_path / file)
