@@ -76,8 +76,9 @@ class DifficultyPools(Control, Selector, Observer):
         rng = view.rng("difficulty_pools", view.round)
         mixed = [free[int(i)] for i in rng.permutation(len(free))]
         pools = {name: [p for p in mixed if self.pool_of(p.id) == name] for name in POOLS}
-        taken = [*pools["easy"][: self._share("easy", self.easy_share * num)]]
-        taken += pools["hard"][: self._share("hard", self.hard_share * num)]
+        taken = pools["easy"][: self._share("easy", self.easy_share * num, most=num)]
+        left = num - len(taken)
+        taken += pools["hard"][: self._share("hard", self.hard_share * num, most=left)]
         taken += pools["normal"][: num - len(taken)]
         ids = {p.id for p in taken}
         taken += [p for p in mixed if p.id not in ids][: num - len(taken)]
@@ -100,7 +101,9 @@ class DifficultyPools(Control, Selector, Observer):
         sizes = {name: float(inside.count(name)) for name in POOLS}
         return sizes | {f"drawn_{name}": float(drawn.count(name)) for name in POOLS}
 
-    def _share(self, name: str, more: float) -> int:
+    def _share(self, name: str, more: float, *, most: int) -> int:
+        """Prompts of a pool that are due now; what there is no room for stays owed."""
         owed = self.owed.get(name, 0.0) + more
-        self.owed[name] = owed % 1
-        return int(owed)
+        due = min(int(owed), most)
+        self.owed[name] = owed - due
+        return due

@@ -113,3 +113,15 @@ def test_resume_goes_on_with_the_same_choices() -> None:
 def test_what_does_not_fit_together_is_refused(bad: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         DifficultyPools(**bad)
+
+
+def test_of_one_prompt_asked_for_one_is_taken_though_both_pools_are_due() -> None:
+    """As `refill` asks: a share that there is no room for stays owed."""
+    part, _ = _sorted_out(easy_share=0.5, hard_share=0.5)
+    drawn: list[tuple[float, ...]] = []
+    for step in range(12):
+        view = make.view(task=make.CoinTask(num_train=30), step=step)
+        assert len(part.select(1, view=view)) == 1
+        drawn.append(_drawn(part))
+    assert sum(easy for easy, _, _ in drawn) == pytest.approx(6, abs=1)
+    assert sum(hard for _, _, hard in drawn) == pytest.approx(6, abs=1)
