@@ -60,9 +60,9 @@ class Scaffold(Control, Referee, Observer):
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
         """See `Observer.observe`."""
-        hinted = [[r for r in g.rollouts if "hint" in r.notes] for g in harvest.groups]
+        hinted = [[r.reward for r in g.rollouts if "hint" in r.notes] for g in harvest.groups]
         self.asked = float(sum(map(bool, hinted)))
-        right = [any((r.reward or 0.0) >= self.threshold for r in rs) for rs in hinted]
+        right = [any(r is not None and r >= self.threshold for r in given) for given in hinted]
         self.helped = float(sum(right))
         for group in harvest.groups:
             self.given.pop(group.id, None)

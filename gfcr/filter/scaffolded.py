@@ -36,8 +36,9 @@ class Scaffolded(Filter):
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""
         hinted = [i for i, r in enumerate(group.rollouts) if "hint" in r.notes]
-        plain = [i for i in range(len(group.rollouts)) if i not in hinted and group.kept_N[i]]
-        right = [i for i in hinted if (group.rollouts[i].reward or 0.0) >= self.threshold]
+        kept_N, right_N = group.kept_N, group.raw_rewards_N >= self.threshold
+        plain = [i for i in range(len(group.rollouts)) if i not in hinted and kept_N[i]]
+        right = [i for i in hinted if kept_N[i] and right_N[i]]
         chosen = right[:1]
         group = group.reject_rollouts([i for i in hinted if i not in chosen], reason="hint")
         return group.reject_rollouts(plain[-1:] if chosen else [], reason="replaced")

@@ -58,7 +58,8 @@ class FewShot(Generate, Observer):
     def observe(self, harvest: Harvest, *, view: View) -> None:
         """See `Observer.observe`."""
         fresh = [r for g in harvest.groups for r in g.rollouts if r.origin == "fresh"]
-        right = [r for r in fresh if (r.reward or 0.0) >= self.threshold and not r.sampled_under]
+        scored = [(r, r.reward) for r in fresh if r.reward is not None and not r.sampled_under]
+        right = [r for r, reward in scored if reward >= self.threshold]
         self.solved = deque([*self.solved, *right][-self.capacity :])
 
     def metrics(self) -> Mapping[str, float]:

@@ -60,8 +60,8 @@ class SelfRepair(Generate, Observer):
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
         """See `Observer.observe`."""
-        again = [r for g in harvest.groups for r in g.rollouts if "repair" in r.notes]
-        self.repaired += sum((r.reward or 0.0) >= self.threshold for r in again)
+        again = [r.reward for g in harvest.groups for r in g.rollouts if "repair" in r.notes]
+        self.repaired += sum(reward is not None and reward >= self.threshold for reward in again)
 
     async def _try(self, index: int, session: Session) -> None:
         job, view = session.job, session.view

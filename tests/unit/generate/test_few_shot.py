@@ -11,8 +11,8 @@ from gfcr.stages import Harvest
 from gfcr.testing import factories as make
 
 
-def remembered(*rewards: float | None, **changes: Any) -> list[str]:
-    part = FewShot(capacity=3)
+def remembered(*rewards: float | None, threshold: float = 0.5, **changes: Any) -> list[str]:
+    part = FewShot(capacity=3, threshold=threshold)
     group = make.group_of([make.rollout(i, reward=r, **changes) for i, r in enumerate(rewards)])
     for _ in range(2):
         part.observe(Harvest(step=0, groups=(group,), aborted=()), view=make.view())
@@ -21,6 +21,7 @@ def remembered(*rewards: float | None, **changes: Any) -> list[str]:
 
 def test_right_answers_are_remembered_the_newest_of_them() -> None:
     assert remembered(0.0, 1.0, None, 0.6) == ["g/3", "g/1", "g/3"]
+    assert remembered(-1.0, 1.0, None, threshold=0.0) == ["g/1", "g/1"]
     assert remembered(1.0, origin="replay") == remembered(1.0, sampled_under=(1, 2)) == []
 
 

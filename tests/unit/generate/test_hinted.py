@@ -168,3 +168,38 @@ def test_what_cannot_be_told_is_refused() -> None:
     filters = dict(reversed(late.filters.items()))
     with pytest.raises(ConfigError, match=r"filters\.advantage makes advantages of the rewards"):
         replace(late, filters=filters).check()
+
+
+@over(
+    ("hinted", "reasons"),
+    [
+        ([1.0], [None, "replaced", None]),
+        ([None], [None, None, "unscorable"]),
+        (["gated"], [None, None, "length_gate"]),
+        (["gated", 1.0], [None, "replaced", "length_gate", None]),
+    ],
+)
+def test_a_plain_rollout_gives_way_to_one_that_is_trained(
+    hinted: list[Any], reasons: list[str | None]
+) -> None:
+    plain = [make.rollout(i, reward=-1.0) for i in range(2)]
+    told = [
+        make.rollout(
+            2 + i,
+            reward=1.0 if reward == "gated" else reward,
+            error="no verdict" if reward is None else None,
+            notes={"hint": 0.5},
+        )
+        for i, reward in enumerate(hinted)
+    ]
+    gated = [2 + i for i, reward in enumerate(hinted) if reward == "gated"]
+    group = make.group_of([*plain, *told]).reject_rollouts(gated, reason="length_gate")
+    group = Scaffolded(threshold=0.0).apply(group, view=make.view())
+    assert [s.rejected for s in group.signals] == reasons
+
+
+def test_an_unscorable_rollout_has_not_helped() -> None:
+    part = Scaffold(threshold=0.0)
+    rollouts = [make.rollout(0, reward=-1.0), make.rollout(1, reward=None, notes={"hint": 0.5})]
+    part.observe(Harvest(step=0, groups=(make.group_of(rollouts),), aborted=()), view=make.view())
+    assert part.metrics() == {"asked": 1, "helped": 0}

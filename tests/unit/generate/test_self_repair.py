@@ -7,6 +7,7 @@ import pytest
 from gfcr import strategy as strategies
 from gfcr.errors import ConfigError
 from gfcr.generate.self_repair import SelfRepair
+from gfcr.stages import Harvest
 from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
 from gfcr.types import Prompt
@@ -96,3 +97,12 @@ def test_an_answer_too_long_to_be_shown_is_not_repaired() -> None:
     told = [r for g in batch.groups for r in g.rollouts if "repair" in r.notes]
     assert len(told) == batch.metrics["generate/tried"] == 24 - batch.metrics["generate/too_long"]
     assert 0 < len(told) < 24
+
+
+def test_a_repair_that_nobody_could_score_is_not_right() -> None:
+    part = SelfRepair(threshold=0.0)
+    notes = {"repair": 1.0}
+    rewards = enumerate([None, -1.0, 1.0])
+    group = make.group_of([make.rollout(i, reward=r, notes=notes) for i, r in rewards])
+    part.observe(Harvest(step=0, groups=(group,), aborted=()), view=make.view())
+    assert part.metrics()["repaired"] == 1
