@@ -23,10 +23,12 @@ class Scale(NamedTuple):
 def standardised(groups: Sequence[Group], *, per: Per, epsilon: float) -> tuple[list[Group], Scale]:
     """Returns the groups with (A - mean) / (deviation + epsilon), taken over all kept rollouts.
 
+    Where all units are equal it is A - mean.
+
     Args:
         groups: groups with advantages, one number per rollout or per token.
         per: the unit over which the mean and the deviation are taken.
-        epsilon: keeps advantages of a batch without spread finite.
+        epsilon: keeps advantages of a batch with little spread small.
     """
     scale = _scale(groups, per=per)
 
@@ -43,10 +45,12 @@ def standardised(groups: Sequence[Group], *, per: Per, epsilon: float) -> tuple[
 
 
 def _scaled(advantage: float | Floats, scale: Scale, *, epsilon: float) -> float | Floats:
+    # Without spread what is left is float noise, or tokens around an equal mean: neither is to be
+    # made as large as 1 / epsilon.
+    divisor = scale.deviation + epsilon if scale.deviation else 1.0
     if isinstance(advantage, np.ndarray):
-        found_T = (advantage.astype(np.float64) - scale.mean) / (scale.deviation + epsilon)
-        return found_T.astype(np.float32)
-    return (advantage - scale.mean) / (scale.deviation + epsilon)
+        return ((advantage.astype(np.float64) - scale.mean) / divisor).astype(np.float32)
+    return (advantage - scale.mean) / divisor
 
 
 def _scale(groups: Sequence[Group], *, per: Per) -> Scale:

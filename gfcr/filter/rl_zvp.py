@@ -51,7 +51,7 @@ class RlZvp(Filter):
         if len(rewards) < 2 or np.ptp(rewards) > 1e-6:
             return GroupAdvantage(epsilon=self.epsilon).apply(group, view=view)
         self.dead += 1
-        right = float(rewards.mean()) >= self.threshold
+        right = bool(rewards.max() >= self.threshold)  # rounded as rewards are
         advantage = self.alpha if right else -self.alpha
         return group.with_advantages([advantage if kept else None for kept in group.kept_N])
 

@@ -53,8 +53,10 @@ class SiblingAdvantage(Filter):
         return group.with_advantages(advantages).with_values(**values)
 
     def _one(self, value: float, *, among: np.ndarray) -> float:
+        if np.ptp(among) <= 1e-6:  # means of equal rewards such as 0.1 differ by float noise
+            return 0.0
         scale = float(among.std()) + self.epsilon if self.normalise else 1.0
-        return float(value - among.mean()) / scale if np.ptp(among) > 0 else 0.0
+        return float(value - among.mean()) / scale
 
     def _spread(self, path: Path, *, of: dict[Segment, float], rollout: Rollout) -> Floats:
         advantage_J = np.array([of[name] for name in path.names_J], np.float32)

@@ -126,6 +126,11 @@ class Looks(Correction):
         return [Corrected() for _ in update]
 
 
+def test_a_threshold_that_floats_cannot_hold_is_reached_by_rewards_of_it() -> None:
+    group = RlZvp(threshold=0.7).apply(make.group([0.7] * 6), view=make.view())
+    assert {s.advantage for s in group.signals} == {0.1}
+
+
 def test_the_entropies_are_those_of_the_trainer_s_policy() -> None:
     samples = [sample(i, length=3 + i, masked=[1], advantage=0.5) for i in range(3)]
     seen = Looks(needs=True)

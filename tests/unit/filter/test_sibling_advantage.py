@@ -103,3 +103,10 @@ def test_what_is_not_kept_has_no_vote() -> None:
     assert none is None
     for one, other in zip(found, advantages(tree[:2]), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_equal_rewards_that_floats_cannot_hold_teach_nothing() -> None:
+    """Seven leaves of 0.1 below one first segment and one below another: means differ by noise."""
+    leaves = [leaf(i, spans=[("u", 2), (f"x{i}", 2)], reward=0.1) for i in range(7)]
+    found = advantages([*leaves, leaf(7, spans=[("v", 4)], reward=0.1)])
+    assert all(not advantage_T.any() for advantage_T in found)

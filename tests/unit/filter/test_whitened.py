@@ -1,5 +1,7 @@
 """Whitened advantages: the law over a batch, whatever gave them."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from gfcr import strategy as strategies
 from gfcr.errors import ConfigError
 from gfcr.filter.whitened import Whitened
 from gfcr.testing import factories as make
+from tests.cases import over
 
 ADVANTAGES = st.lists(st.floats(-2, 2, width=32), min_size=2, max_size=6)
 
@@ -47,3 +50,14 @@ def test_it_is_no_map() -> None:
     plan = strategies.load("grpo", filters={"advantage": None, "whitened": {"name": "whitened"}})
     with pytest.raises(ConfigError, match="give no advantages"):
         plan.check()
+
+
+@over("per", ["tokens", "rollouts"])
+def test_without_spread_nothing_is_blown_up(per: Any) -> None:
+    """Float noise between equal advantages, and tokens around an equal mean of each rollout."""
+    noise = make.group([0.0, 0.0]).with_advantages([1e-8, -1e-8])
+    steps_T = np.array([1.0, -1.0], np.float32)
+    steps = make.group_of([make.rollout(length=2)]).with_advantages([steps_T])
+    for group, largest in ((noise, 1e-6), (steps, 1.5)):
+        (made,) = Whitened(per=per).map_batch([group], view=make.view())
+        assert all(np.abs(np.asarray(s.advantage)).max() <= largest for s in made.signals)
