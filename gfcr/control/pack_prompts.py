@@ -27,15 +27,13 @@ class PackPrompts(Control, Planner):
 
     prune: Annotated[float, Interval(ge=0, le=0.999)] = 0.5
     """Share of a group that filters leave out."""
-    planned: int = field(init=False, default=-1)
-    """Update whose size was raised last."""
     target: int = field(init=False, default=0)
 
     def plan(self, plan: Plan, *, view: View) -> Plan:
         """See `Planner.plan`."""
-        if self.planned == view.step:
+        if view.round:
             return plan
-        self.planned, self.target = view.step, ceil(plan.target / (1 - self.prune) - 1e-9)
+        self.target = ceil(plan.target / (1 - self.prune) - 1e-9)
         more = self.target - plan.target
         return replace(plan, target=self.target, num_groups=plan.num_groups + more)
 

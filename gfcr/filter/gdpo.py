@@ -42,8 +42,10 @@ class Gdpo(Filter, BatchMap):
 
     weights: Mapping[str, Finite] = field(default_factory=dict[str, float])
     epsilon: Annotated[float, Interval(gt=0, le=1000000.0)] = 1e-4
-    seen: tuple[str, ...] = field(init=False, default=())
-    """Names found in the groups of this batch."""
+    found: dict[int, tuple[str, ...]] = field(
+        init=False, default_factory=dict[int, tuple[str, ...]]
+    )
+    """Names found in the groups of each batch in the making, by its update."""
     summed: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
@@ -62,7 +64,7 @@ class Gdpo(Filter, BatchMap):
         pairs = zip(group.rollouts, group.signals, strict=True)
         given = [_given(r, s) for (r, s), k in zip(pairs, kept, strict=True) if k]
         names = {name for values in given for name in values}
-        self.seen = tuple(sorted({*self.seen, *names}))
+        self.found[view.step] = tuple(sorted({*self.found.get(view.step, ()), *names}))
         total = np.zeros(len(given), np.float64)
         for name, weight in (self.weights or _every(names)).items():
             total += weight * self._normalised([values.get(name, np.nan) for values in given])
@@ -71,13 +73,15 @@ class Gdpo(Filter, BatchMap):
 
     def map_batch(self, groups: Sequence[Group], *, view: View) -> Sequence[Group]:
         """See `BatchMap.map_batch`."""
-        unknown = sorted(set(self.weights) - set(self.seen)) if groups else []
+        seen = self.found.get(view.step, ())
+        unknown = sorted(set(self.weights) - set(seen)) if groups else []
         if unknown:
             raise ConfigError(
                 f"gdpo.weights names {', '.join(unknown)}, which no rollout has. Known are: "
-                f"{', '.join(self.seen)}. Name one of these, or have a filter or Evaluator give it."
+                f"{', '.join(seen)}. Name one of these, or have a filter or Evaluator give it."
             )
-        self.summed, self.seen = len(self.weights or _every({*self.seen})), ()
+        self.summed = len(self.weights or _every({*seen}))
+        self.found = {step: names for step, names in self.found.items() if step > view.step}
         if self.summed < 2:
             return groups
         return standardised(groups, per="rollouts", epsilon=self.epsilon)[0]
