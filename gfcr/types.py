@@ -201,14 +201,15 @@ class Group:
     def judged(self, rewards: Sequence[float | None]) -> "Group":
         """Returns the group with the rollouts' own rewards replaced; for Evaluators.
 
-        None leaves a rollout not judged. One that Generate failed to make stays as it is.
+        None leaves a rollout not judged. One that Generate failed to make stays as it is, and what
+        an Evaluator before has rejected stays rejected.
         """
         rollouts = tuple(
             r if r.finish == FinishReason.ERROR else replace(r, reward=reward, error=None)
             for r, reward in one_each(self.rollouts, given=rewards, by="judged")
         )
-        pairs = zip(rollouts, self.signals, strict=True)
-        signals = tuple(replace(Signal.first(r), scores=s.scores) for r, s in pairs)
+        triples = zip(rollouts, self.rollouts, self.signals, strict=True)
+        signals = tuple(_judged_anew(new, old, signal=signal) for new, old, signal in triples)
         return replace(self, rollouts=rollouts, signals=signals)
 
     def with_scores(self, name: str, scores: Sequence[float | Floats]) -> "Group":
@@ -234,6 +235,13 @@ class Group:
     def with_values(self, **values: float) -> "Group":
         """Returns the group with measurements added to `values`."""
         return replace(self, values={**self.values, **values})
+
+
+def _judged_anew(new: Rollout, old: Rollout, *, signal: Signal) -> Signal:
+    """Returns the signal of a rollout whose reward was replaced."""
+    first = Signal.first(new)
+    by_a_part = None if signal.rejected == Signal.first(old).rejected else signal.rejected
+    return replace(first, scores=signal.scores, rejected=by_a_part or first.rejected)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -142,7 +142,7 @@ class Cell:
     def cut(self) -> list[Rollout]:
         """Stops the group's sessions; returns its rollouts, finished or not."""
         if self.group is not None:
-            return list(self.group.rollouts)
+            return list(self._rollouts)  # Evaluators judge them anew when they are gone on with
         made = [*self._rollouts, *self._cut]
         if self._session is not None:
             self._session.cancel()

@@ -11,6 +11,7 @@ import pytest
 from gfcr.control.oversample import Oversample
 from gfcr.errors import GfcrError, PartError, TaskError
 from gfcr.loop import judging
+from gfcr.replay.partial_rollouts import PartialRollouts
 from gfcr.stages import Control, Evaluator, Filter, Referee, SampleMore, Scratch
 from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
@@ -323,3 +324,19 @@ def test_a_judge_that_is_cut_is_closed_and_one_that_breaks_then_is_named() -> No
         else:
             on.runner.cut()
         assert part.closed == ["g0"]
+
+
+def test_what_is_cut_though_it_was_judged_is_not_judged_twice_when_it_goes_on() -> None:
+    """Groups that complete in the step that fills the batch are cut with their rollouts done."""
+    judge = Judges(answer=lambda g: g.judged([10 + (r.reward or 0.0) for r in g.rollouts]))
+    ten = make.scripted(lambda r: "7" if int(r.prompt_id[1:]) % 2 else "8")
+    pipeline = run(judge, Oversample(factor=4), PartialRollouts(), script=ten)
+    found = [r.reward for _ in range(4) for g in pipeline.next_batch().groups for r in g.rollouts]
+    assert set(found) == {10.0, 11.0}
+
+
+def test_what_an_evaluator_rejected_stays_rejected_when_the_next_one_judges() -> None:
+    group = make.group([1.0, 0.0, None]).reject_rollouts([0], reason="no_teacher")
+    judged = group.with_scores("teacher", [0.0, 1.0, 2.0]).judged([0.5, None, 0.25])
+    assert [s.rejected for s in judged.signals] == ["no_teacher", "not_judged", None]
+    assert [s.reward for s in judged.signals] == [0.5, None, 0.25]
