@@ -27,13 +27,18 @@ def join(group: Group, *, rollouts: Iterable[Rollout]) -> Group:
 def samples(groups: Sequence[Group]) -> tuple[Sample, ...]:
     """Returns one sample per kept rollout of the accepted groups, in order."""
     return tuple(
-        Sample(rollout=rollout, advantage_T=_advantage(group, rollout, signal))
+        Sample(rollout=_of(group, rollout), advantage_T=_advantage(group, rollout, signal))
         for group in groups
         for rollout, signal, reason in zip(
             group.rollouts, group.signals, reasons(group), strict=True
         )
         if reason is None and len(rollout)
     )
+
+
+def _of(group: Group, rollout: Rollout) -> Rollout:
+    """Returns a rollout under the group that it is trained in: a recalled one has another's id."""
+    return rollout if rollout.group_id == group.id else replace(rollout, group_id=group.id)
 
 
 def settle(ledger: Ledger, *, harvest: Harvest) -> int:

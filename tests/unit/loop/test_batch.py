@@ -257,3 +257,12 @@ def test_acceptance_is_told_by_place_where_something_was_drafted() -> None:
         "speculation/acceptance_2": 0.5,
         "speculation/acceptance_3": 0.75,
     }
+
+
+def test_a_recalled_rollout_is_trained_in_the_group_that_it_joined() -> None:
+    """Losses and corrections compare the samples of a group: see `pairs` and `rl_zvp`."""
+    here = make.group([0.0, 0.0], id="now")
+    joined = batches.join(here, rollouts=[make.rollout(9, group_id="before")])
+    used = batches.samples([joined.with_advantages([0.0, 0.0, 1.0])])
+    assert {s.rollout.group_id for s in used} == {"now"}
+    assert joined.rollouts[2].group_id == "before", "where it is from stays known"
