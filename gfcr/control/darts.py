@@ -54,7 +54,7 @@ class Darts(Control, Allocator, Watcher, Observer):
         extras = allotted(
             np.array([self.variances.get(job.prompt.id, known) for job in fresh], np.float64),
             total=round(self.redundancy * view.group_size * len(fresh)),
-            most=int((self.most - 1) * view.group_size),
+            most=int((self.most - 1) * view.group_size + 1e-9),
         )
         extra = {id(job): num for job, num in zip(fresh, extras, strict=True)}
         jobs = [replace(j, num_samples=j.num_samples + extra.get(id(j), 0)) for j in jobs]
@@ -65,7 +65,7 @@ class Darts(Control, Allocator, Watcher, Observer):
         """See `Watcher.watch`."""
         siblings = trajectory.siblings
         redundant = len(siblings) - view.group_size
-        tail = int(self.prune * redundant) if redundant > 0 else 0
+        tail = int(self.prune * redundant + 1e-9) if redundant > 0 else 0
         if not tail or sum(each.finish is None for each in siblings) > tail:
             return None
         self._now += 1

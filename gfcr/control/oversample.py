@@ -33,7 +33,7 @@ class Oversample(Control, Planner):
         """See `Planner.plan`."""
         if view.round:
             return plan
-        num_groups = max(plan.num_groups, ceil(plan.target * self.factor) - plan.in_flight)
+        num_groups = max(plan.num_groups, ceil(plan.target * self.factor - 1e-9) - plan.in_flight)
         self.begun = max(num_groups, len(plan.jobs))
         return replace(plan, num_groups=num_groups)
 

@@ -43,7 +43,7 @@ class Refill(Control, Planner):
         if len(view.groups) >= self.max_rounds * plan.target:
             self._spent(view)
             return plan
-        begun = max(plan.num_groups, ceil(missing * self.oversample))
+        begun = max(plan.num_groups, ceil(missing * self.oversample - 1e-9))
         self.rounds = view.round + 1
         self.batches = (len(view.groups) + begun) / plan.target
         return replace(plan, num_groups=begun)

@@ -62,7 +62,7 @@ class RollPacker(Control, Planner, Observer):
             taken, self.queue = self.queue[:wanted], self.queue[wanted:]
             plan = plan.add(view.job(prompt) for prompt in taken)
             return replace(plan, num_groups=len(plan.jobs))
-        begun = ceil(plan.target * self.factor) - plan.in_flight
+        begun = ceil(plan.target * self.factor - 1e-9) - plan.in_flight
         return replace(plan, num_groups=max(plan.num_groups, begun))
 
     def observe(self, harvest: Harvest, *, view: View) -> None:

@@ -58,7 +58,7 @@ class Exgrpo(Solved, Selector, Allocator):
             self.chosen = []
         known = [p for p in self.rates if p in self.solved and p not in self.chosen]
         known = [p for p in known if 0 < self.rates[p] < 1]
-        wanted = min(int(self.share * num), len(known)) if self.begun else 0
+        wanted = min(int(self.share * num + 1e-9), len(known)) if self.begun else 0
         again: list[str] = []
         if wanted:
             off_N = np.array([self.rates[p] for p in known]) - 0.5

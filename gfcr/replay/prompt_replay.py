@@ -67,7 +67,7 @@ class PromptReplay(Replay, Selector):
         if view.round == 0:
             self.taken, self.again = 0, []
         self.taken += num
-        room = min(num, int(self.share * self.taken) - len(self.again))
+        room = min(num, int(self.share * self.taken + 1e-9) - len(self.again))
         chosen = [p.id for p in self._rested(view.step)[: max(room, 0)]]
         for prompt_id in chosen:
             self.uses[prompt_id] = self.uses.get(prompt_id, 0) + 1

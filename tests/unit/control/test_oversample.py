@@ -50,3 +50,8 @@ def test_the_first_to_finish_are_trained_and_the_tail_is_cut() -> None:
 def test_a_factor_below_one_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"Oversample\.factor=0\.5"):
         Oversample(factor=0.5)
+
+
+def test_a_whole_number_of_groups_is_not_rounded_up() -> None:
+    plan = Oversample(factor=1.1).plan(Plan(num_groups=10, target=10), view=make.view())
+    assert plan.num_groups == 11
