@@ -31,7 +31,9 @@ class PrefixValues(Control, Evaluator):
 
     async def evaluate(self, group: Group, scratch: Scratch) -> Group:
         """See `Evaluator.evaluate`."""
-        first = await self._value(group.rollouts[0], 0, scratch) if group.rollouts else None
+        if not group.rollouts:  # a Watcher aborted them all
+            return group
+        first = await self._value(group.rollouts[0], 0, scratch)
         start = 0.0 if first is None else first
         found = await scratch.gather(*(self._values(r, start, scratch) for r in group.rollouts))
         self.pieces = [*self.pieces, *(float(1 + n.max(initial=0)) for _, n in found)][-1024:]

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from gfcr import strategy as strategies
 from gfcr.control.step_values import StepValues, thinned
+from gfcr.stages import Abort
 from gfcr.testing import factories as make
 from gfcr.types import Rollout
 from tests.cases import over
+from tests.loops import Told, run
 
 
 def of_text(text: str, *, reward: float | None = 1.0) -> Rollout:
@@ -72,3 +74,13 @@ def test_the_values_of_a_certain_task_are_its_rate() -> None:
     strategy = strategies.load("vineppo", group_size=2, samples=2, separator="", most_steps=4)
     batch = make.pipeline(strategy, task=make.CoinTask(rates=(1.0,)), prompts=3).next_batch()
     assert not any(s.advantage_T.any() for s in batch.samples)
+
+
+def test_a_group_of_which_nothing_is_left_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    """As where a Watcher aborts all of its rollouts."""
+    odd = Told(
+        hook="watch", answer=lambda t: Abort(reason="x") if int(t.prompt.id[1:]) % 2 else None
+    )
+    batch = run(StepValues(samples=1), odd, prompts=6).next_batch()
+    assert any(g.rejected == "empty" for g in batch.groups) and batch.samples
+    assert "failed" not in caplog.text
