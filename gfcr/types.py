@@ -156,6 +156,12 @@ class Signal:
         reason = failed if rollout.error is not None else "not_judged"
         return cls(reward=rollout.reward, rejected=reason if rollout.reward is None else None)
 
+    def anew(self, rollout: Rollout, *, before: Rollout) -> "Signal":
+        """What is known of a rollout whose reward was replaced; a part's own rejection stays."""
+        first = Signal.first(rollout)
+        own = None if self.rejected == Signal.first(before).rejected else self.rejected
+        return replace(first, scores=self.scores, rejected=own or first.rejected)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
@@ -209,7 +215,7 @@ class Group:
             for r, reward in one_each(self.rollouts, given=rewards, by="judged")
         )
         triples = zip(rollouts, self.rollouts, self.signals, strict=True)
-        signals = tuple(_judged_anew(new, old, signal=signal) for new, old, signal in triples)
+        signals = tuple(signal.anew(new, before=old) for new, old, signal in triples)
         return replace(self, rollouts=rollouts, signals=signals)
 
     def with_scores(self, name: str, scores: Sequence[float | Floats]) -> "Group":
@@ -235,13 +241,6 @@ class Group:
     def with_values(self, **values: float) -> "Group":
         """Returns the group with measurements added to `values`."""
         return replace(self, values={**self.values, **values})
-
-
-def _judged_anew(new: Rollout, old: Rollout, *, signal: Signal) -> Signal:
-    """Returns the signal of a rollout whose reward was replaced."""
-    first = Signal.first(new)
-    by_a_part = None if signal.rejected == Signal.first(old).rejected else signal.rejected
-    return replace(first, scores=signal.scores, rejected=by_a_part or first.rejected)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

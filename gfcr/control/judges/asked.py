@@ -10,7 +10,7 @@ from typing import Final, Protocol, runtime_checkable
 from gfcr.control.judges.base import Answer, Judge
 from gfcr.errors import ConfigError, shown
 from gfcr.part import Recipe
-from gfcr.types import FinishReason, Group, Rollout, Signal
+from gfcr.types import FinishReason, Group, Rollout
 
 _log = logging.getLogger(__name__)
 _PLACE: Final = re.compile(r"\{(\w+)\}")
@@ -99,10 +99,11 @@ def with_rewards(
 ) -> Group:
     """The group with a judge's rewards. None is unscorable for the reason in `why`, never 0."""
     judged = group.judged(rewards)
-    triples = zip(judged.rollouts, judged.signals, why, strict=True)
-    pairs = [(_blamed(rollout, reason, said), signal) for rollout, signal, reason in triples]
-    signals = tuple(replace(Signal.first(r), scores=s.scores) for r, s in pairs)
-    return replace(judged, rollouts=tuple(r for r, _ in pairs), signals=signals)
+    pairs = zip(judged.rollouts, why, strict=True)
+    rollouts = tuple(_blamed(rollout, reason, said) for rollout, reason in pairs)
+    triples = zip(judged.signals, rollouts, judged.rollouts, strict=True)
+    signals = tuple(signal.anew(new, before=old) for signal, new, old in triples)
+    return replace(judged, rollouts=rollouts, signals=signals)
 
 
 def _blamed(rollout: Rollout, reason: str, said: Mapping[str, str]) -> Rollout:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gfcr.control.judges.asked import with_rewards
 from gfcr.control.oversample import Oversample
 from gfcr.errors import GfcrError, PartError, TaskError
 from gfcr.loop import judging
@@ -340,3 +341,6 @@ def test_what_an_evaluator_rejected_stays_rejected_when_the_next_one_judges() ->
     judged = group.with_scores("teacher", [0.0, 1.0, 2.0]).judged([0.5, None, 0.25])
     assert [s.rejected for s in judged.signals] == ["no_teacher", "not_judged", None]
     assert [s.reward for s in judged.signals] == [0.5, None, 0.25]
+    group = group.with_scores("teacher", [0.0, 1.0, 2.0])
+    asked = with_rewards(group, [0.5, None, 0.25], why=["", "unread", ""], said={})
+    assert [s.rejected for s in asked.signals] == ["no_teacher", "unscorable", None]
