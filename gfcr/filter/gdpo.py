@@ -73,7 +73,7 @@ class Gdpo(Filter, BatchMap):
 
     def map_batch(self, groups: Sequence[Group], *, view: View) -> Sequence[Group]:
         """See `BatchMap.map_batch`."""
-        seen = self.found.get(view.step, ())
+        seen = self.found.pop(view.step, ())
         unknown = sorted(set(self.weights) - set(seen)) if groups else []
         if unknown:
             raise ConfigError(
@@ -81,7 +81,6 @@ class Gdpo(Filter, BatchMap):
                 f"{', '.join(seen)}. Name one of these, or have a filter or Evaluator give it."
             )
         self.summed = len(self.weights or _every({*seen}))
-        self.found = {step: names for step, names in self.found.items() if step > view.step}
         if self.summed < 2:
             return groups
         return standardised(groups, per="rollouts", epsilon=self.epsilon)[0]
