@@ -45,7 +45,7 @@ async def tried(rollout: Rollout, scratch: Scratch, *, samples: int) -> Tried:
 async def _answer(prompt: Prompt, scratch: Scratch) -> tuple[str, float | None]:
     aside = scratch.aside(prompt, role=SOLVE)
     done = await aside.sample()
-    text = scratch.view.decode(aside.tokens)
+    text = aside.text()
     verdict = await scratch.verify(text, prompt=prompt)
     return text if done.stopped else "", verdict.reward
 

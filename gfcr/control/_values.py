@@ -16,7 +16,7 @@ class PrefixValues(Control, Evaluator):
     """Cuts each rollout into pieces and gives each the mean reward of continuations of its begin.
 
     Scores by token, under the two names of `gives_scores`: the value of its piece, and the piece's
-    number. All rollouts of a group share the probes of the prompt itself.
+    number. All rollouts of a group that answer one prompt share the probes of the prompt itself.
     """
 
     samples: Count = 9
@@ -33,9 +33,12 @@ class PrefixValues(Control, Evaluator):
         """See `Evaluator.evaluate`."""
         if not group.rollouts:  # a Watcher aborted them all
             return group
-        first = await self._value(group.rollouts[0], 0, scratch)
-        start = 0.0 if first is None else first
-        found = await scratch.gather(*(self._values(r, start, scratch) for r in group.rollouts))
+        begins = {r.prompt.tokens: r for r in group.rollouts}  # a second try has its own
+        firsts = await scratch.gather(*(self._value(r, 0, scratch) for r in begins.values()))
+        start = {p: 0.0 if v is None else v for p, v in zip(begins, firsts, strict=True)}
+        found = await scratch.gather(
+            *(self._values(r, start[r.prompt.tokens], scratch) for r in group.rollouts)
+        )
         self.pieces = [*self.pieces, *(float(1 + n.max(initial=0)) for _, n in found)][-1024:]
         value, number = self.gives_scores
         values, numbers = zip(*found, strict=True)
@@ -66,7 +69,7 @@ class PrefixValues(Control, Evaluator):
             scratch.aside(tokens, role="probe", sampling=sampling) for _ in range(self.samples)
         ]
         await scratch.gather(*(probe.sample() for probe in probes))
-        texts = [scratch.view.decode([*prefix, *probe.tokens]) for probe in probes]
+        texts = [probe.text(behind=prefix) for probe in probes]
         verdicts = await scratch.gather(*(scratch.verify(text) for text in texts))
         self.probes += len(probes)
         rewards = [v.reward for v in verdicts if v.reward is not None]

@@ -42,8 +42,8 @@ class Scenes:
 
     @property
     def text(self) -> str:
-        """All that was sampled and written."""
-        return self._session.view.decode((*self._before, *self.now.tokens))
+        """All that was sampled and written, as a verifier is shown it."""
+        return self.now.text(behind=self._before)
 
     def begin(self, seen: Observation) -> None:
         """Opens the first rollout, under the job's prompt with what was observed behind it."""

@@ -68,7 +68,7 @@ class SelfRepair(Generate, Observer):
         trajectory = session.open(index)
         await trajectory.sample()
         for number in range(1, self.repairs + 1):
-            attempt = view.decode(trajectory.tokens)
+            attempt = trajectory.text()
             if self.when == "wrong" and not await self._is_wrong(attempt, session):
                 return
             text = self.template.replace("{attempt}", attempt)

@@ -67,6 +67,13 @@ class Trajectory(Protocol):
         """
         ...
 
+    def text(self, *, behind: Sequence[int] = ()) -> str:
+        """Decodes its tokens, behind others if given, as a verifier is shown them.
+
+        A stop of the sampling that ends them is left out, unless `Sampling.include_stop`.
+        """
+        ...
+
     def fork(self, at: int) -> "Trajectory":
         """Opens a trajectory sharing the first `at` completion tokens; nothing is resampled."""
         ...

@@ -116,6 +116,11 @@ class LiveTrajectory(Columns):
         if self.finish is None:
             self._fill(tokens, (0.0,) * num, (-1,) * num, (False,) * num)
 
+    def text(self, *, behind: Sequence[int] = ()) -> str:
+        """See `stages.Trajectory.text`."""
+        tokens, codec = (*behind, *self.tokens), self._origin.floor.codec
+        return text_of(tokens, sampling=self.sampling, codec=codec)
+
     def fork(self, at: int) -> "LiveTrajectory":
         """See `stages.Trajectory.fork`."""
         assert 0 <= at <= len(self.tokens), f"fork at {at} of {len(self.tokens)} tokens"
@@ -248,7 +253,7 @@ class LiveTrajectory(Columns):
             versions_T=np.array(self.versions, np.int32),
             mask_T=np.array(self.mask, np.bool_),
             spans=tuple(self.spans),
-            text=self._said() if self._text is None else self._text,
+            text=self.text() if self._text is None else self._text,
             finish=self.finish or FinishReason.ABORTED,
             detail=self.detail if self.finish else BATCH_FULL,
             step=self._origin.job.step,
@@ -268,16 +273,13 @@ class LiveTrajectory(Columns):
             return
         NOW.advance()
         floor, asked = self._origin.floor, self._origin.job.prompt
-        self._text = text = self._said()
+        self._text = text = self.text()
         verdict = floor.desk.verify(asked, text=text, tokens=self.tokens, place=self.id)
         verdict.when_done(lambda: self._verified(verdict.result()))
 
     def _verified(self, verdict: Verdict) -> None:
         self.verdict = verdict
         self._origin.touch()
-
-    def _said(self) -> str:
-        return text_of(self.tokens, sampling=self.sampling, codec=self._origin.floor.codec)
 
     def _answer(self) -> None:
         wait, self._wait = self._wait, None

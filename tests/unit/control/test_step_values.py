@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from gfcr import strategy as strategies
 from gfcr.control.step_values import StepValues, thinned
+from gfcr.generate.self_repair import SelfRepair
 from gfcr.stages import Abort
+from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
-from gfcr.types import Rollout
+from gfcr.types import Prompt, Rollout, Sampling
 from tests.cases import over
 from tests.loops import Told, run
 
@@ -84,3 +86,35 @@ def test_a_group_of_which_nothing_is_left_is_no_failure(caplog: pytest.LogCaptur
     batch = run(StepValues(samples=1), odd, prompts=6).next_batch()
     assert any(g.rejected == "empty" for g in batch.groups) and batch.samples
     assert "failed" not in caplog.text
+
+
+def test_continuations_are_verified_without_the_stop_that_ends_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def verify(_: make.CoinTask, prompt: Prompt, *, text: str) -> Verdict:
+        return Verdict(reward=float(text.endswith("7")))
+
+    monkeypatch.setattr(make.CoinTask, "verify", verify)
+    part, script = StepValues(separator=",", samples=1), make.scripted(lambda request: "1,7?")
+    pipeline = run(part, script=script)
+    pipeline.sampling = Sampling(max_tokens=8, stop=("?",))
+    for group in pipeline.next_batch().groups:
+        assert group.raw_rewards_N.all()
+        assert all(np.asarray(s.scores["value"]).all() for s in group.signals)
+
+
+def test_a_rollout_of_another_prompt_begins_with_the_value_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As a second try: behind the first answer, which is always wrong, it is always right."""
+
+    def verify(_: make.CoinTask, prompt: Prompt, *, text: str) -> Verdict:
+        return Verdict(reward=float(text == "7"))
+
+    monkeypatch.setattr(make.CoinTask, "verify", verify)
+    script = make.scripted(lambda r: "7" if "?" in make.CODEC.decode(r.tokens) else "5")
+    made = run(StepValues(samples=1), generate=SelfRepair(), script=script).next_batch()
+    for group in made.groups:
+        pairs = zip(group.rollouts, group.signals, strict=True)
+        values = {("repair" in r.notes, float(np.mean(s.scores["value"]))) for r, s in pairs}
+        assert values == {(False, 0.0), (True, 1.0)}

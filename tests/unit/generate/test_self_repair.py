@@ -10,7 +10,7 @@ from gfcr.generate.self_repair import SelfRepair
 from gfcr.stages import Harvest
 from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
-from gfcr.types import Prompt
+from gfcr.types import Prompt, Sampling
 from tests.cases import over
 
 
@@ -106,3 +106,20 @@ def test_a_repair_that_nobody_could_score_is_not_right() -> None:
     group = make.group_of([make.rollout(i, reward=r, notes=notes) for i, r in rewards])
     part.observe(Harvest(step=0, groups=(group,), aborted=()), view=make.view())
     assert part.metrics()["repaired"] == 1
+
+
+def test_an_answer_is_looked_at_without_the_stop_that_ends_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As its rollout is: what was right is not tried again."""
+
+    def verify(_: make.CoinTask, prompt: Prompt, *, text: str) -> Verdict:
+        return Verdict(reward=float(text == "7"))
+
+    monkeypatch.setattr(make.CoinTask, "verify", verify)
+    plan = strategies.load("self_repair", group_size=2)
+    pipeline = make.pipeline(plan, script=make.scripted(lambda request: "7,"), prompts=2)
+    pipeline.sampling = Sampling(max_tokens=8, stop=(",",))
+    batch = pipeline.next_batch()
+    assert [r.text for g in batch.groups for r in g.rollouts] == ["7"] * 4
+    assert batch.metrics["generate/tried"] == 0
