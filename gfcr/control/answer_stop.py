@@ -55,10 +55,10 @@ class AnswerStop(Control, Watcher, Observer):
     saved_tokens: int = field(init=False, default=0)
     """Upper bound for the last batch: from the halt to the cap."""
     _now: tuple[int, int] = field(init=False, default=(0, 0))
-    _read: dict[Any, _Read] = field(init=False, repr=False, default_factory=dict[Any, _Read])
-    """By trajectory; empty between batches."""
 
     def __post_init__(self) -> None:
+        # By trajectory. No memory: what is in the making cannot be kept, and is read again.
+        self._read: dict[Any, _Read] = {}
         try:
             re.compile(self.pattern)
         except re.error as error:

@@ -39,8 +39,10 @@ class RepetitionStop(Control, Watcher, Observer):
     saved_tokens: int = field(init=False, default=0)
     """Upper bound for the last batch: from the halt to the cap."""
     _now: tuple[int, int] = field(init=False, default=(0, 0))
-    _tails: dict[Any, "_Tail"] = field(init=False, repr=False, default_factory=dict[Any, "_Tail"])
-    """By trajectory; empty between batches."""
+
+    def __post_init__(self) -> None:
+        # By trajectory. No memory: what is in the making cannot be kept, and is read again.
+        self._tails: dict[Any, _Tail] = {}
 
     def watch(self, trajectory: Trajectory, *, new: int, view: View) -> Halt | None:
         """See `Watcher.watch`."""

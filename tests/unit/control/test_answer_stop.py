@@ -70,7 +70,7 @@ def test_halted_rollouts_are_complete_scored_trained_and_counted() -> None:
     assert {r.text for r in rollouts if r.finish == FinishReason.STOP} == {"1+1=2#2"}
     assert batch.metrics["controls.answer_stop/halted"] == len(halted)
     assert batch.metrics["controls.answer_stop/saved_tokens"] == len(halted) * (50 - 8)
-    assert not plan.controls["answer_stop"].state_dict()["_read"]
+    assert not vars(plan.controls["answer_stop"])["_read"]
 
 
 def test_counts_are_of_the_last_batch() -> None:

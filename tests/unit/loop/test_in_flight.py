@@ -3,6 +3,7 @@
 import pickle
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from gfcr import strategy as strategies
 from gfcr.control.oversample import Oversample
 from gfcr.ledger import IN_FLIGHT, TRAINED
 from gfcr.testing import factories as make
+from gfcr.train import state_file
 from gfcr.types import FinishReason, Rollout, RolloutBatch
 from tests.cases import over
 from tests.loops import evaluate
@@ -134,3 +136,19 @@ def test_a_run_that_is_killed_goes_on_from_its_partial_rollouts(name: str) -> No
         assert run.tokens()["aborted"] >= len(places(afresh)) > 0
     else:
         assert not afresh and used & held, "what was generated is trained on, once"
+
+
+@over("name", ["answer_stop", "repetition_stop", "treepo"])
+def test_what_watchers_know_of_rollouts_in_the_making_is_found_out_again(
+    name: str, tmp_path: Path
+) -> None:
+    """A checkpoint between batches would not notice: nothing is in the making then."""
+    run, again = pipeline(name), pipeline(name)
+    updates(run, num=2)
+    for _ in range(3):
+        run.making.turn()
+    state_file.write(tmp_path, state=run.state_dict())
+    again.sync((), version=run.step)
+    again.load_state_dict(state_file.read(tmp_path))
+    batches = updates(again, num=2)
+    assert all(b.samples for b in batches) and closed(again)
