@@ -1,13 +1,17 @@
 """Writes a study's report, to its folder and to its MLflow store."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gfcr import sweep
 from gfcr.commands.leaderboard import asked_by
 
 if TYPE_CHECKING:
     from gfcr.leaderboard import Leaderboard
+
+_REPORT: Final = "leaderboard.html"
+_LOCAL: Final = "http://127.0.0.1:5000"
+"""The address at which `mlflow ui` serves a store that has no server of its own."""
 
 
 def report_study(study: sweep.Study) -> "tuple[Leaderboard, str]":
@@ -35,8 +39,30 @@ def keep(board: "Leaderboard", *, uri: str, html: Path, experiment: str | None =
     """Writes a study's report to a file and its store; returns the address of MLflow's page."""
     from gfcr.commands import rendered
     from gfcr.leaderboard import report
-    from gfcr.tracking.mlflow_shown import keep_report
 
     rollouts = rendered.of_board(board, uri=uri)
     page = report.write(board, path=html, rollouts=rollouts).read_text("utf-8")
-    return keep_report(uri, study=board.study or "", experiment=experiment, page=page)
+    return _store(uri, study=board.study or "", experiment=experiment, page=page)
+
+
+def _store(uri: str, *, study: str, experiment: str | None, page: str) -> str:
+    """Stores a study's report, as HTML, with its run, and replaces an earlier one.
+
+    Returns:
+        The address of the study's runs in MLflow's pages: those of training runs, whatever the
+        browser showed last (by itself MLflow opens on traces).
+
+    Raises:
+        StoreError: it cannot be reached.
+    """
+    from gfcr.tracking.mlflow_client import open_client, telling
+    from gfcr.tracking.mlflow_nested import find_experiment, find_run, store_lock
+
+    with telling(f"tracking.uri={uri!r}"):
+        with store_lock(uri):
+            client = open_client(uri)
+            where = find_experiment(client, name=experiment or study, uri=uri)
+            run = find_run(client, where, kind="study", names=(study,))
+        client.log_text(run.info.run_id, page, _REPORT)
+    server = uri if uri.startswith("http") else _LOCAL
+    return f"{server.rstrip('/')}/#/experiments/{where}/runs?workflowType=machine_learning"

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from gfcr.errors import ConfigError, GfcrError
 from gfcr.leaderboard.answers import pack, prompts_of
@@ -25,10 +25,12 @@ from gfcr.shown.text import markdown
 from gfcr.tracking.folder import write_atomic
 from gfcr.tracking.names import digest
 from gfcr.tracking.records import RunRecord
-from gfcr.values import names, reading
+from gfcr.values import reading
+from gfcr.values.names import LONGEST
 from gfcr.values.plain import mapping
 
 FORMAT = 1
+_SLUG: Final = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 _LEFT_TO_STORE = ("curves", "series", "profile", "notes", "pareto", "run_ids", "settings")
 
 
@@ -100,7 +102,7 @@ def entry_of(
     Raises:
         ConfigError: the name cannot be that of a folder.
     """
-    names.check_slug(name, key="--name")
+    _check_name(name)
     prompts = prompts_of([run for runs in arms.values() for run in runs])
     rows = [_row(row, runs=arms[row["arm"]], prompts=prompts) for row in to_dict(board)["rows"]]
     own = (
@@ -144,6 +146,15 @@ def read(path: Path) -> dict[str, Any]:
     if digest(content) != found:
         raise GfcrError(f"{path} was changed after it was written: its hash is not {found[:12]}.")
     return {**content, "hash": found}
+
+
+def _check_name(name: str) -> None:
+    """Refuses a name of an entry that would need quoting somewhere."""
+    if len(name) > LONGEST or name.endswith(".") or not _SLUG.fullmatch(name):
+        raise ConfigError(
+            f"--name {name[:LONGEST]!r} is not allowed: give at most {LONGEST} small letters, "
+            "digits, and - _ . between them."
+        )
 
 
 def _row(

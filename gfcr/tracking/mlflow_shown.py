@@ -1,4 +1,4 @@
-"""What MLflow's pages show beside metrics: datasets, a table of rollouts, a study's report."""
+"""What MLflow's pages show beside metrics: datasets, and a table of rollouts."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.looked_at import LookedAt, look_at, picked
-from gfcr.tracking.mlflow_client import open_client, telling
-from gfcr.tracking.mlflow_nested import find_experiment, find_run, store_lock
 from gfcr.tracking.names import DIGEST, SEVERAL
 
 if TYPE_CHECKING:
     from mlflow.entities import DatasetInput
     from mlflow.tracking import MlflowClient
 
-REPORT: Final = "leaderboard.html"
 TABLE: Final = "rollouts.json"
 _TABLES: Final = "mlflow.loggedArtifacts"
 """Tag by which MLflow's pages find tables; `MlflowClient.log_table` sets it, but only appends."""
@@ -23,8 +20,6 @@ _UPDATES: Final = 8
 _EACH: Final = 2
 _CONTEXTS: Final = {"training": "training", "heldout": "evaluation"}
 """MLflow's context of a dataset, by the last word of the tag with its digest."""
-_LOCAL: Final = "http://127.0.0.1:5000"
-"""The address at which `mlflow ui` serves a store that has no server of its own."""
 
 
 def datasets_of(card: RunCard) -> "Iterator[DatasetInput]":
@@ -86,23 +81,3 @@ def _row(each: LookedAt, *, pick: str) -> dict[str, Any]:
         "tokens": len(rollout),
         "finish": rollout.finish.value,
     }
-
-
-def keep_report(uri: str, *, study: str, experiment: str | None, page: str) -> str:
-    """Stores a study's report, as HTML, with its run, and replaces an earlier one.
-
-    Returns:
-        The address of the study's runs in MLflow's pages: those of training runs, whatever the
-        browser showed last (by itself MLflow opens on traces).
-
-    Raises:
-        StoreError: it cannot be reached.
-    """
-    with telling(f"tracking.uri={uri!r}"):
-        with store_lock(uri):
-            client = open_client(uri)
-            where = find_experiment(client, name=experiment or study, uri=uri)
-            run = find_run(client, where, kind="study", names=(study,))
-        client.log_text(run.info.run_id, page, REPORT)
-    server = uri if uri.startswith("http") else _LOCAL
-    return f"{server.rstrip('/')}/#/experiments/{where}/runs?workflowType=machine_learning"

@@ -1,4 +1,4 @@
-"""Checks the names that users give to studies, arms and entries; a name is never a path."""
+"""Checks the names that users give to studies and arms; a name is never a path."""
 
 import re
 from typing import Final
@@ -8,7 +8,6 @@ from gfcr.errors import ConfigError
 LONGEST: Final = 100
 """The most characters of a name; file systems allow 255 bytes, and names get suffixes."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_(][A-Za-z0-9_.+()=,@ -]*")
-_SLUG: Final = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 _ALLOWED: Final = (
     f"at most {LONGEST} letters (a to z, A to Z), digits, spaces and _ - . + ( ) = , @, beginning "
     "with a letter, a digit, _ or ( and not ending with a space or a dot"
@@ -26,20 +25,6 @@ def check(name: str, *, key: str) -> str:
     if len(name) > LONGEST or ends_badly or not _NAME.fullmatch(name):
         shown = name if len(name) <= LONGEST else f"{name[:LONGEST]}..."
         raise ConfigError(f"{key}={shown!r} is not allowed as a name: give {_ALLOWED}.")
-    return name
-
-
-def check_slug(name: str, *, key: str) -> str:
-    """Returns an entry's name that needs no quoting anywhere.
-
-    Raises:
-        ConfigError: it has other characters than small letters, digits, - _ and .
-    """
-    if len(name) > LONGEST or name.endswith(".") or not _SLUG.fullmatch(name):
-        raise ConfigError(
-            f"{key} {name[:LONGEST]!r} is not allowed: give at most {LONGEST} small letters, "
-            "digits, and - _ . between them."
-        )
     return name
 
 
