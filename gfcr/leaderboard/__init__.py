@@ -109,8 +109,9 @@ def read(uri: str, *, study: str | None = None) -> list[RunRecord]:
     """Reads the runs of a study, or of all. Arguments and errors as `build`."""
     found = read_runs(uri, study=study, series=SERIES)
     if study is not None and not found:
-        names = {record.study for record in read_runs(uri)}
-        raise unknown_name(study, kind="study", allowed=names, where=uri)
+        raise unknown_name(
+            study, kind="study", allowed={r.study for r in read_runs(uri)}, where=uri
+        )
     return found
 
 
@@ -137,10 +138,11 @@ def _specified(run: RunRecord) -> tuple[str, str]:
 
 
 def baseline_of(records: Sequence[RunRecord]) -> str | None:
-    """Returns the baseline that the runs' study names; None when they name several or none.
+    """Returns the baseline of the runs' study; None where they name several, or are of several.
 
     Runs that did not finish, or whose records are damaged, do not count unless all runs are such.
     """
     ended = [r for r in records if r.status == "finished" and not r.damage] or records
     named = {run.tags.get("gfcr.baseline") for run in ended}
-    return (named.pop() or None) if len(named) == 1 else None
+    studies = {run.study for run in records if not run.damage}
+    return (named.pop() or None) if len(named) == 1 and len(studies) < 2 else None

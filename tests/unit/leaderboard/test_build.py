@@ -44,6 +44,9 @@ def naming(baseline, **more):
         ([naming("b"), naming("c", damage="it cannot be read")], "b"),
         ([naming("c", status="failed")], "c"),
         ([naming("c", damage="it cannot be read")], "c"),
+        ([naming("b"), naming("b", study="other")], None),
+        ([naming("b"), naming("b", study="other", status="running")], None),
+        ([naming("b"), naming("b", study="?", damage="it cannot be read")], "b"),
     ],
 )
 def test_the_baseline_is_what_all_finished_runs_name(runs, baseline):
@@ -104,3 +107,11 @@ def test_a_file_s_seats_are_expected_and_what_it_does_not_name_was_tried(monkeyp
         "The store has none of the runs that the study's file asks for: these are others of it."
     )
     assert len([note for note in board.notes if "others of it" in note]) == 0
+
+
+def test_all_studies_of_a_store_are_ranked_though_each_has_a_baseline_of_the_same_name(monkeypatch):
+    stored(monkeypatch, [*study(), *(replace(r, study="other") for r in study())])
+    board = leaderboard.build("uri")
+    assert board.baseline is None
+    assert {r.arm for r in board.rows} == {"other/a", "other/b", "study/a", "study/b"}
+    assert leaderboard.build("uri", baseline="study/a").baseline == "study/a"
