@@ -200,7 +200,7 @@ def _scheduled(resolved: Resolved, *, work: RunSource) -> AbstractContextManager
 def _result(
     resolved: Resolved, *, source: RunSource, pipeline: Pipeline, trained: TrainResult
 ) -> dict[str, Any]:
-    memory = source.memory
+    memory, stopped_by = source.memory, source.spent()  # before the last evaluation takes seconds
     if not memory.curve or memory.curve[-1][0] != trained.updates:
         source.evaluate(update=trained.updates)
     totals = memory.totals
@@ -208,14 +208,14 @@ def _result(
     step_s, generate_s = (totals.get(f"time/{part}_s", 0.0) for part in ("step", "generate"))
     assert memory.before is not None and memory.latest is not None
     # Neither its updates nor its budget are used up.
-    more = trained.updates < resolved.trainer.max_steps and source.spent() is None
+    more = trained.updates < resolved.trainer.max_steps and stopped_by is None
     bounds = resolved.task.reward_range
     return {
         **ending.identity(resolved),
         "status": "paused" if more and source.paused() else "finished",
         "updates": trained.updates,
         "resumed_from": trained.resumed_from,
-        "stopped_by": source.spent(),
+        "stopped_by": stopped_by,
         "wall_s": source.elapsed_s,
         "heldout": {
             "asked": source.question.record(),

@@ -9,7 +9,8 @@ import pytest
 from gfcr import config as configs
 from gfcr import experiment
 from gfcr.errors import CheckpointError, ConfigError, ForeignCheckpointError
-from gfcr.experiment.source import Pause
+from gfcr.experiment.heldout import Heldout
+from gfcr.experiment.source import Pause, RunSource
 from gfcr.tracking.folder import RunFolder
 from tests.cases import over
 
@@ -122,3 +123,19 @@ def test_a_run_whose_attempt_is_lost_does_not_go_on(held: bytes | None, tmp_path
 def test_another_pause_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="updates=NUMBER"):
         Pause.parse(text)
+
+
+@over(("seconds", "stopped_by"), [(1000.0, None), (1e-6, "seconds")])
+def test_what_ends_a_run_is_known_before_its_last_evaluation_takes_more_seconds(
+    seconds: float, stopped_by: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = RunSource.evaluate
+
+    def slowly(source: RunSource, *, update: int) -> Heldout:
+        source.memory.elapsed_s += 2000.0 * (update == 6)
+        return asked(source, update=update)
+
+    monkeypatch.setattr(RunSource, "evaluate", slowly)
+    ended = run(tmp_path, budget={"seconds": seconds})
+    assert ended["status"] == "finished" and ended["stopped_by"] == stopped_by
+    assert ended["updates"] == (0 if stopped_by else 6)
