@@ -95,7 +95,7 @@ def code_tags(parts: Iterable[object], *, spec: Mapping[str, Any], asking: str) 
 
 
 def went_on(card: RunCard, *, held: RunCard | None) -> RunCard:
-    """Returns the card of a resumed run, with all versions it was made with as `a | b`.
+    """Returns the card of a resumed run, with all versions it was made with as `a | b`, last now.
 
     Args:
         card: the card as of now.
@@ -106,7 +106,7 @@ def went_on(card: RunCard, *, held: RunCard | None) -> RunCard:
     for name, before in left.items():
         if name.startswith(_MADE_WITH):
             now = tags[name].split(SEVERAL) if name in tags else []
-            tags[name] = SEVERAL.join(dict.fromkeys([*before.split(SEVERAL), *now]))
+            tags[name] = SEVERAL.join([*(b for b in before.split(SEVERAL) if b not in now), *now])
     return replace(card, tags=tags)
 
 

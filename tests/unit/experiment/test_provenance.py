@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gfcr.experiment.provenance import commit_of, edited
+from gfcr.experiment.provenance import commit_of, edited, went_on
 from gfcr.tracking.base import RunCard
 from tests.cases import over
 
@@ -59,3 +59,25 @@ def test_code_was_edited_where_it_is_not_what_the_run_ended_with(
     card = RunCard(run_id="r", study="s", arm="a", seed=0, spec={}, roster={}, tags=tags)
     now = {"gfcr.code": "later", "gfcr.code.mine.py": "new", "gfcr.code.other.py": "new"}
     assert edited(card, now=now) == told
+
+
+@over(
+    ("held", "now", "told"),
+    [
+        ("a", "b", "a | b"),
+        ("a | b", "b", "a | b"),
+        ("a | b", "a", "b | a"),
+        ("a", "a | b", "a | b"),
+    ],
+)
+def test_what_a_resumed_run_is_made_with_now_stands_last(held: str, now: str, told: str) -> None:
+    left, card = (
+        RunCard(
+            **{"run_id": "r", "study": "s", "arm": "a", "seed": 0, "spec": {}, "roster": {}},
+            tags={"gfcr.code.mine.py": tag},
+        )
+        for tag in (held, now)
+    )
+    found = went_on(card, held=left)
+    assert found.tags == {"gfcr.code.mine.py": told}
+    assert not edited(found, now=card.tags) or " | " in now
