@@ -182,10 +182,6 @@ def _ordered(rows: Sequence[Row]) -> list[Row]:
     }
     fronts, off = pareto(points), Pareto(tokens=False, seconds=False)
     return [
-        replace(
-            row,
-            rank=None if row.rank is None else place,
-            pareto=fronts.get(row.arm, off),
-        )
+        replace(row, rank=None if row.rank is None else place, pareto=fronts.get(row.arm, off))
         for place, row in enumerate(by_score, start=1)
     ]

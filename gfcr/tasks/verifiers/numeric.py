@@ -32,12 +32,10 @@ _RAISED: Final = re.compile(r"(?<=\d)([⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)")
 _LOWERED: Final = str.maketrans("⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "+-0123456789")
 _BRACED: Final = re.compile(r"\^\s*\{\s*([-+]?\s*\d+)\s*\}")
 _PART: Final = r"\s*(?:\{\s*(\d+)\s*\}|(\d))"
-_FRACTION: Final = re.compile(rf"(\d*)\s*\\[dt]?frac{_PART}{_PART}")
+_FRACTION: Final = re.compile(rf"(?:(?<!\d)(\d++))?\s*\\[dt]?frac{_PART}{_PART}")
 _MIXED: Final = re.compile(r"(?<![\d.,/])(\d+) (\d+)/(\d+)")
 _UNIT: Final = re.compile(r"(?<=[A-Za-z}])\s*\^\s*(?:\d|\{\d\})")
-_APART: Final = re.compile(
-    r"(\A\s*-|[=:\u2248][^\S\n]?-|[({$*]-|\bis -)[^\S\n]+(?=[\d.])", re.IGNORECASE
-)
+_APART: Final = re.compile(r"(?i)(\A\s*-|[=:\u2248][^\S\n]?-|[({$*]-|\bis -)[^\S\n]+(?=[\d.])")
 """A minus that stands apart from its number, and is neither an operator nor marks an item."""
 _OR: Final = re.compile(
     r"[\s$*})]*(?:[a-z]{1,3}\s+)?(?:or|\\text\s*\{\s*or\s*\})[\s$*{(]*(?:[a-z]\s*=\s*)?"
@@ -120,7 +118,10 @@ def _over(written: re.Match[str]) -> str:
     """Returns `a/b` for a fraction, of a mixed number too."""
     whole, *parts = written.groups()
     above, under = (part for part in parts if part)
-    return f"{int(whole or 0) * int(under) + int(above)}/{under}"
+    try:
+        return f"{int(whole or 0) * int(under) + int(above)}/{under}"
+    except ValueError:
+        return "1/0"  # more digits than Python reads: no number, as where they stand by themselves
 
 
 def _parse(written: re.Match[str]) -> Fraction | None:
@@ -131,9 +132,8 @@ def _parse(written: re.Match[str]) -> Fraction | None:
     exponent = written["e"] or written["ten"] or ""
     if power is not None:
         digits, exponent = "1", power
-    found = _parsed(
-        (written["sign"] or "") + digits, exponent=exponent, under=written["under"] or ""
-    )
+    signed, under = (written["sign"] or "") + digits, written["under"] or ""
+    found = _parsed(signed, exponent=exponent, under=under)
     return found and found * _SCALES.get((written["scale"] or "").lower(), 1)
 
 

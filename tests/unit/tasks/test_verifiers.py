@@ -2,6 +2,7 @@ import math
 import pickle
 import subprocess
 import sys
+import time
 from fractions import Fraction
 
 import pytest
@@ -69,6 +70,26 @@ def test_the_tolerance_is_absolute_below_one_and_relative_above(right: float, st
     far = right + 1.01e-3 * max(1.0, abs(right)) + 1e-9
     assert verifier.verify(repr(near), answer=repr(right)).reward == 1.0
     assert verifier.verify(repr(far), answer=repr(right)).reward == 0.0
+
+
+@over(
+    ("text", "number"),
+    [
+        (f"5 {'1' * 5000}/{'3' * 5000}", None),
+        (rf"5 \frac{{{'1' * 5000}}}{{2}}", None),
+        (rf"5, \frac{{{'1' * 5000}}}{{2}}", 5),
+        (r"3 \frac{1}{2}", Fraction(7, 2)),
+        (r"12\frac34", Fraction(51, 4)),
+    ],
+)
+def test_numbers_of_too_many_digits_are_left_out(text: str, number: Fraction | int | None) -> None:
+    assert last_number(text) == number
+
+
+def test_a_long_run_of_digits_is_read_in_no_time() -> None:
+    began = time.process_time()
+    assert last_number("1" * 40_000) is None
+    assert time.process_time() - began < 1
 
 
 def test_a_reference_without_a_number_is_unscorable_and_never_zero() -> None:
