@@ -30,7 +30,7 @@ def written(text: str) -> list[Any] | None:
     for read in (json.loads, ast.literal_eval):
         try:
             found: list[Any] = read(text.strip())
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
+        except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
             continue
         if all(isinstance(t, dict) and any(f <= {*t} for f in _FORMS) for t in found):
             return found

@@ -162,6 +162,8 @@ def test_turns_of_sharegpt_are_read_and_others_of_its_form_named() -> None:
         ('[{"role": "user"}]', None),
         ('[{"role": "user", "content": "a"}, 3]', None),
         ("[{a}]", None),
+        ("[{{1, 2}, {3}}]", None),
+        ("[{[1]: 2}]", None),
         ("[]", None),
         ("a", None),
     ],
