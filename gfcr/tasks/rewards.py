@@ -10,6 +10,7 @@ from gfcr.tasks.functions import Function
 from gfcr.tasks.verifiers import base
 from gfcr.tasks.verifiers.base import Scorer
 from gfcr.values import plain
+from gfcr.values.numbers import real
 from gfcr.values.ranges import Checked, File, Finite
 
 EVALUATED: Final = "gfcr.evaluated"
@@ -54,10 +55,8 @@ class Rewards:
             place = f"{where}.{name}"
             values = {"verifier": value} if isinstance(value, str) else value
             made = Reward(**plain.merge(Reward, {}, values, where=place))
-            self._named[name] = (
-                scorer(made.verifier, options=made.options, where=f"{place}.verifier"),
-                made.weight,
-            )
+            found = scorer(made.verifier, options=made.options, where=f"{place}.verifier")
+            self._named[name] = found, made.weight
         if given and not any(weight for _, weight in self._named.values()):
             raise ConfigError(f"{where}: all weights are 0, so that nothing is trained on.")
 
@@ -75,5 +74,7 @@ class Rewards:
         if error := next((v.error for v in verdicts.values() if v.error is not None), None):
             return Verdict(reward=None, error=error)
         scores = {name: v.reward for name, v in verdicts.items() if v.reward is not None}
-        total = sum(self._named[name][1] * score for name, score in scores.items())
-        return Verdict(reward=total if scores else None, scores=scores)
+        if odd := [score for score in scores.values() if real(score) is None]:
+            return Verdict(reward=odd[0])  # no number, which is told where verdicts are checked
+        known = [w * score for name, score in scores.items() if (w := self._named[name][1])]
+        return Verdict(reward=sum(known) if known else None, scores=scores)

@@ -44,6 +44,9 @@ def two(completions, **columns):
 def odd(completions, **columns):
     return ["good"]
 
+def sometimes_odd(completions, **columns):
+    return [1.0 if text else "good" for text in completions]
+
 def blind(prompts, **columns):
     return [1.0]
 
@@ -390,6 +393,26 @@ def test_a_reward_that_fails_makes_the_sum_unscorable(folder: Path) -> None:
     task = dataset(folder, rewards=rewards)
     verdict = verify_safely(task, first(task), "6")
     assert verdict.reward is None and "no grader" in str(verdict.error)
+
+
+def test_a_reward_without_weight_is_recorded_and_alone_makes_no_reward(folder: Path) -> None:
+    mine = f"{folder}/mine.py"
+    watched = {"verifier": f"{mine}:one", "weight": 0.0}
+    task = dataset(folder, rewards={"short": f"{mine}:short", "watched": watched})
+    verdict = verify_safely(task, first(task), "6")
+    assert verdict.reward == 1.0 and verdict.scores.keys() == {"short", "watched"}
+    unknown = task.verify(first(task), text="")
+    assert unknown.reward is None and unknown.error is None and unknown.scores.keys() == {"watched"}
+
+
+def test_a_score_that_is_no_number_makes_its_own_sum_unscorable_alone(folder: Path) -> None:
+    rewards = {"right": "numeric", "odd": f"{folder}/mine.py:sometimes_odd"}
+    task = dataset(folder, rewards=rewards)
+    asked = [Asked(prompt=first(task), text=text) for text in ("6", "", "6")]
+    found = verify_all(task, asked)
+    assert [v.reward for v in found] == [2.0, "good", 2.0]
+    checked = verify_safely(task, first(task), "")
+    assert checked.reward is None and "gave the reward 'good' (str)" in str(checked.error)
 
 
 @pytest.mark.parametrize(
