@@ -27,4 +27,4 @@ class Exact(Verifier):
         return Verdict(reward=float(self._plain(given) == self._plain(answer)))
 
     def _plain(self, text: str) -> str:
-        return text.strip().casefold() if self.ignore_case else text.strip()
+        return (text.casefold() if self.ignore_case else text).replace("\r\n", "\n").strip()

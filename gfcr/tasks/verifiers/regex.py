@@ -48,4 +48,4 @@ class Regex(Verifier):
         return Verdict(reward=float(same))
 
     def _plain(self, text: str) -> str:
-        return text.casefold() if self.ignore_case else text
+        return (text.casefold() if self.ignore_case else text).replace("\r\n", "\n")

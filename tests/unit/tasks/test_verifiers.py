@@ -72,6 +72,14 @@ def test_the_tolerance_is_absolute_below_one_and_relative_above(right: float, st
     assert verifier.verify(repr(far), answer=repr(right)).reward == 0.0
 
 
+@over("verifier", [Exact(), Exact(ignore_case=True), Regex(pattern="(.+)")])
+def test_an_answer_of_a_file_with_line_ends_of_windows_equals_the_same_lines(
+    verifier: Exact | Regex,
+) -> None:
+    for text, reward in (("a\nb", 1.0), ("a\r\nb\r\n", 1.0), ("a b", 0.0)):
+        assert verifier.verify(text, answer="a\r\nb").reward == reward
+
+
 @over(
     ("text", "number"),
     [
