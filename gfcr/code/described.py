@@ -10,7 +10,7 @@ from typing import Any
 
 def summary_of(path: Path, *, name: str) -> tuple[str, dict[str, str]]:
     """Returns the first line of a class's docstring, and its annotated constants by name."""
-    body = ast.parse(path.read_text()).body
+    body = ast.parse(path.read_text("utf-8")).body
     node = next(n for n in body if isinstance(n, ast.ClassDef) and n.name == name)
     given = [f for f in node.body if isinstance(f, ast.AnnAssign)]
     constants = {

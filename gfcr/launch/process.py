@@ -50,7 +50,7 @@ class TrialProcess:
         parent.mkdir(parents=True, exist_ok=True)
         self._log = parent / f"{name}.log"
         file = parent / f"{name}.yaml"
-        file.write_text(reading.write(job.config))
+        file.write_text(reading.write(job.config), "utf-8")
         arguments = ["run", str(file), "--json", "--wait", str(_PATIENCE_S)]
         arguments += ["--fresh"] if job.fresh else []
         arguments += ["--accept", "data"] if job.accept_data else []

@@ -252,7 +252,7 @@ class HfCodec:
 
 def _read(chat_template: str) -> str:
     try:
-        return Path(chat_template).expanduser().read_text()
+        return Path(chat_template).expanduser().read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise TaskError(
             f"task.chat_template={chat_template} cannot be read: {error}."

@@ -1,4 +1,7 @@
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -120,3 +123,14 @@ def test_a_beginning_of_sequence_token_that_prompts_lack_is_named(tmp_path: Path
     assert not gemma.unbegun((2, *gemma.prompt("1+2=")))
     assert not codec("qwen3").unbegun((5,)), "which were trained without"
     assert not codec("llama", bos_token_id=None).unbegun((5,))
+
+
+def test_a_chat_template_is_read_alike_whatever_the_locale(tmp_path: Path) -> None:
+    file = tmp_path / "own.jinja"
+    file.write_text("<\uff5cUser\uff5c>", "utf-8")
+    asked = f"from gfcr.tasks import codec; print(ascii(codec._read({str(file)!r})))"
+    places = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", asked], env={**os.environ, **places}, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == ascii("<\uff5cUser\uff5c>"), done.stderr
