@@ -43,8 +43,8 @@ class CoinReward(Filter):
 
 @final
 @dataclass(kw_only=True)
-class HalfThrownAway(Filter):
-    """Rejects half of a group by lot."""
+class SecondHalfThrownAway(Filter):
+    """Rejects the second half of a group: the first is what a group of half the size has."""
 
     paper: ClassVar[str] = ""
     cell: ClassVar[str] = "F5.6"
@@ -53,8 +53,8 @@ class HalfThrownAway(Filter):
 
     def apply(self, group: Group, *, view: View) -> Group:
         """See `Filter.apply`."""
-        lot = view.rng("half", group.id).permutation(len(group.rollouts))
-        return group.reject_rollouts(lot[: len(lot) // 2].tolist(), reason="lot")
+        num = len(group.rollouts)
+        return group.reject_rollouts([*range(num // 2, num)], reason="half")
 
 
 def nothing() -> Strategy:
@@ -69,6 +69,6 @@ def coin() -> Strategy:
 
 
 def wasteful() -> Strategy:
-    """GRPO that generates twice what it learns from: by its side, GRPO saves half."""
-    filters = {"half": HalfThrownAway(), "advantage": GroupAdvantage()}
+    """GRPO that generates twice what it learns from: the same updates, at twice the tokens."""
+    filters = {"half": SecondHalfThrownAway(), "advantage": GroupAdvantage()}
     return Strategy(name="wasteful", generate=Sample(), filters=filters, group_size=16)
