@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> Outcome:
     loaded = config.read_experiment(options.experiment, overrides=options.overrides)
     tell_dropped(options.experiment, overrides=options.overrides)
     if options.dry_run:
-        return _rehearsed(loaded, fresh=options.fresh)
+        return _rehearsed(loaded, fresh=options.fresh, accepted=options.accept == "data")
     from gfcr import experiment
     from gfcr.experiment.source import Pause
 
@@ -67,10 +67,10 @@ def tell_dropped(file: str, *, overrides: Sequence[str]) -> None:
         print(f"{said}the command line what the new part is to have.", file=sys.stderr)
 
 
-def _rehearsed(loaded: config.Experiment, *, fresh: bool) -> Outcome:
+def _rehearsed(loaded: config.Experiment, *, fresh: bool, accepted: bool) -> Outcome:
     from gfcr.experiment.rehearsal import rehearse
 
-    found = rehearse(loaded, fresh=fresh)
+    found = rehearse(loaded, fresh=fresh, accepted=accepted)
     if found.would == "be refused":
         raise ConfigError(found.detail)
     detail = f" ({found.detail})" if found.detail else ""

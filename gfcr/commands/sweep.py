@@ -43,10 +43,10 @@ def run(options: argparse.Namespace) -> Outcome:
     tell_dropped(options.study, overrides=options.overrides)
     if options.arms is not None:
         study = study.only(options.arms.split(","))
+    study = replace(study, accept_data=options.accept == "data")
     if options.dry_run:
         return _rehearsed(study, fresh=options.fresh)
-    accepting = replace(study, accept_data=options.accept == "data")
-    ends = run_study(accepting, fresh=options.fresh)
+    ends = run_study(study, fresh=options.fresh)
     text = "\n".join([_text(ends), *sweep.notes(study, ends=ends)])
     code = 1 if sweep.problems(ends) else 0
     data = data_of(study, ends=ends)
@@ -57,7 +57,8 @@ def _rehearsed(study: sweep.Study, *, fresh: bool) -> Outcome:
     """Returns what each trial would do; prompts are the same for all seeds, and checked once."""
     study = sweep.unfolded(study)
     first = [trials[0] for trials in study.arms.values()]
-    found = [(t.name, rehearse(t.config, fresh=fresh, prompts=t in first)) for t in study.trials]
+    how = {"fresh": fresh, "accepted": study.accept_data}
+    found = [(t.name, rehearse(t.config, **how, prompts=t in first)) for t in study.trials]
     refused = any(each.would == "be refused" for _, each in found)
     columns: tuple[Column[tuple[str, Rehearsal]], ...] = (
         Column("trial", lambda row: row[0], words=True),

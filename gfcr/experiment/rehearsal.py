@@ -35,7 +35,9 @@ class Rehearsal:
     """The memory and disk that its model takes; empty where it has none."""
 
 
-def rehearse(config: Experiment, *, fresh: bool, prompts: bool = True) -> Rehearsal:
+def rehearse(
+    config: Experiment, *, fresh: bool, accepted: bool = False, prompts: bool = True
+) -> Rehearsal:
     """Returns what a run would do; nothing is written and no engine is started.
 
     A model that is not on this machine yet is neither made nor downloaded, and then the prompts are
@@ -44,6 +46,7 @@ def rehearse(config: Experiment, *, fresh: bool, prompts: bool = True) -> Rehear
     Args:
         config: the experiment.
         fresh: whether it would start over.
+        accepted: whether it would resume although prompts, the model or code have changed.
         prompts: whether to make and check the prompts, which other seeds have too.
 
     Raises:
@@ -57,12 +60,12 @@ def rehearse(config: Experiment, *, fresh: bool, prompts: bool = True) -> Rehear
         found = _standing(resolved, fresh=fresh)
         if found.would == "be shown, finished" or not prompts:
             return found
-        return _with_prompts(found, resolved)
+        return _with_prompts(found, resolved, accepted=accepted)
     except GfcrError as error:
         return Rehearsal(would="be refused", detail=str(error), folder=resolved.folder)
 
 
-def _with_prompts(found: Rehearsal, resolved: Resolved) -> Rehearsal:
+def _with_prompts(found: Rehearsal, resolved: Resolved, *, accepted: bool) -> Rehearsal:
     """Checks the prompts and tells of them, or why they could not be checked."""
     config, needs = resolved.config, resolved.engine.needs_model
     model = models.here(config.model) if needs else config.model
@@ -75,7 +78,8 @@ def _with_prompts(found: Rehearsal, resolved: Resolved) -> Rehearsal:
     if found.would != "resume":
         return told
     held = card_to_resume(RunFolder(resolved.folder))
-    check_same(resolved, given=prepared.tags(resolved, model=str(model)), held=held)
+    given = prepared.tags(resolved, model=str(model))
+    check_same(resolved, given=given, held=held, accepted=accepted)
     return told
 
 

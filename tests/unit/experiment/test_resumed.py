@@ -64,6 +64,7 @@ def test_what_was_exchanged_since_is_refused_before_training_unless_accepted(
         write(tmp_path, **({"answer": "7{}"} if changed == "answers" else {"asked": "2+{}"}))
     rehearsed = rehearse(config(tmp_path), fresh=False)
     assert rehearsed.would == "be refused" and said in rehearsed.detail
+    assert rehearse(config(tmp_path), fresh=False, accepted=True).would == "resume"
     with pytest.raises(CheckpointError, match="give --accept data to go on") as error:
         experiment.run(config(tmp_path))
     assert said in str(error.value)
