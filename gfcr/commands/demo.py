@@ -36,10 +36,7 @@ def run(options: argparse.Namespace) -> Outcome:
     board, words = report_study(study)
     failed = [e for e in ends if e.status == "failed"]
     errors = [f"[red]{e.trial.name} failed[/]: {e.result.get('error')}" for e in failed]
-    data = {
-        **data_of(study, ends=ends),
-        "leaderboard": leaderboard.to_dict(board),
-    }
+    data = {**data_of(study, ends=ends), "leaderboard": leaderboard.to_dict(board)}
     return Outcome(
         data=data,
         text=[leaderboard.to_rich(board), *errors, f"\n{words}"],

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, cast, final
 
@@ -101,8 +102,8 @@ def clear(rollouts: Path, *, batches: int) -> None:
     later = every_file(rollouts, since=batches)
     if not later:
         return
-    taken = len(list(rollouts.parent.glob("rollouts.before-*")))
-    aside = rollouts.with_name(f"rollouts.before-{taken + 1}")
+    places = (rollouts.with_name(f"rollouts.before-{number}") for number in count(1))
+    aside = next(place for place in places if not place.exists())
     for path in later:
         place = aside / path.relative_to(rollouts)
         place.parent.mkdir(parents=True, exist_ok=True)
