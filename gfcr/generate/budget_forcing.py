@@ -52,7 +52,7 @@ class BudgetForcing(Generate):
         await session.gather(*(self._answer(t, session=session) for t in opened))
 
     async def _answer(self, trajectory: Trajectory, *, session: Session) -> None:
-        budget = max(1, int(self.thinking * session.job.sampling.max_tokens))
+        budget = max(1, int(self.thinking * session.job.sampling.max_tokens + 1e-9))
         trajectory.notes.setdefault("forced", 0.0)
         left = budget - len(trajectory.tokens)
         if left > 0 and (await trajectory.sample(max_tokens=left)).ended:

@@ -84,5 +84,5 @@ class EntropyTree(Generate):
     def _eligible(self, chain: _Chain) -> list[int]:
         """A branch's first token is left out: its place is the fork that made it."""
         tokens = chain.trajectory.tokens
-        end = len(tokens) - ceil(self.tail * len(tokens))
+        end = len(tokens) - ceil(self.tail * len(tokens) - 1e-9)
         return [at for at in range(chain.first, end) if chain.trajectory.mask[at]]

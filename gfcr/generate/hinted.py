@@ -81,4 +81,4 @@ class Hinted(Generate):
                 f"{', '.join(map(str, prompt.meta)) or 'none'}, and answer."
             )
         tokens = session.view.encode(str(given))
-        return tokens[: ceil(share * len(tokens))]
+        return tokens[: ceil(share * len(tokens) - 1e-9)]

@@ -77,7 +77,7 @@ class VerifiedPrefix(Generate, Observer):
             rng = session.view.rng("verified_prefix", job.prompt.id, index)
             tokens = known[int(rng.integers(len(known)))].tokens_T
             # One token at least is left to sample.
-            prefix = tokens[: min(ceil(share * len(tokens)), len(tokens) - 1)]
+            prefix = tokens[: min(ceil(share * len(tokens) - 1e-9), len(tokens) - 1)]
             trajectory.append(prefix.tolist())
             self.restarted += bool(len(prefix))
         return trajectory
