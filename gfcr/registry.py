@@ -250,7 +250,7 @@ def _defined(folder: Path, changed: int) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for module in pkgutil.iter_modules([str(folder)]):
         path = folder / f"{module.name}.py"
-        if path.is_file() and f"\nclass {class_name(module.name)}(" in path.read_text():
+        if path.is_file() and f"\nclass {class_name(module.name)}(" in path.read_text("utf-8"):
             found[module.name] = path
     return found
 

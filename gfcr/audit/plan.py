@@ -74,7 +74,7 @@ class Plan:
 
 def engine_for(folder: Path, *, changes: Mapping[str, Any] | None = None) -> Settings:
     """Returns the default engine; its limit is low, so that long contexts come near it."""
-    config = json.loads((folder / "config.json").read_text())
+    config = json.loads((folder / "config.json").read_bytes())
     limit = (config.get("text_config") or config).get("max_position_embeddings")
     return _built({"max_length": min(limit or MAX_LENGTH, MAX_LENGTH), **(changes or {})})
 

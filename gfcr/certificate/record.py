@@ -131,7 +131,7 @@ def read(path: Path) -> Certificate:
         GfcrError: it is no certificate, has another format, or was changed after it was written.
     """
     try:
-        content = dict(json.loads(path.read_text()))
+        content = dict(json.loads(path.read_bytes()))
         if content["format"] != FORMAT:
             raise ValueError(f"its format is {content['format']}, this gfcr's is {FORMAT}")
         rest = {k: v for k, v in content.items() if k not in ("format", "hash", "verdict")}

@@ -75,7 +75,7 @@ def _read(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        return json.loads(path.read_text())
+        return json.loads(path.read_bytes())
     except json.JSONDecodeError as error:
         raise EngineError(f"'{path}' is not JSON ({error}): save the model again.") from error
 

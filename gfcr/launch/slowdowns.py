@@ -32,7 +32,7 @@ def read(path: Path) -> Slowdown:
     """
     make = f"make one here by `gfcr bench jigsaw STUDY --table {path}`."
     try:
-        held: Any = json.loads(path.read_text())
+        held: Any = json.loads(path.read_bytes())
         measured_on = str(held["machine"])
         given = {(a, b, share): float(times) for a, b, share, times in held["slowdowns"]}
         slowdown = Slowdown(times={**even().times, **given})

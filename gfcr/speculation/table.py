@@ -73,7 +73,7 @@ class SpeedTable:
             ConfigError: there is no such file, or it is not a speed table.
         """
         try:
-            held: Any = json.loads(path.read_text())
+            held: Any = json.loads(path.read_bytes())
             if not is_mapping(held) or held.get("format") != FORMAT:
                 raise ValueError(f'it lacks "format": "{FORMAT}"')
             speeds = [Speed(**row) for row in held["speeds"]]

@@ -43,7 +43,7 @@ class DraftWeights(BuiltIn):
                 f"drafter.model={self.model}: no draft weights: {self.folder} lacks config.json or "
                 "*.safetensors. Give the folder that save_pretrained wrote."
             )
-        held: dict[str, Any] = json.loads(config.read_text())
+        held: dict[str, Any] = json.loads(config.read_bytes())
         vocab = int(held.get("vocab_size", target.vocab))
         if vocab != target.vocab:
             raise ConfigError(
@@ -75,7 +75,7 @@ def _vocabulary(folder: Path) -> dict[str, int]:
     file = folder / "tokenizer.json"
     if not file.is_file():
         return {}
-    vocab: Any = json.loads(file.read_text()).get("model", {}).get("vocab", {})
+    vocab: Any = json.loads(file.read_bytes()).get("model", {}).get("vocab", {})
     if is_mapping(vocab):
         return dict(vocab)
     # Unigram models list pairs of token and score, in order of id.
