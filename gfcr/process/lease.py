@@ -69,8 +69,8 @@ class Lease:
         self._row[_ASKED] += 1
 
     def look(self) -> None:
-        """Moves to the cores that are granted now, if they have changed."""
-        if (cores := self._row[_CORES:].tobytes()) != self._has:
+        """Moves to the cores that are granted now, if they have changed; none is half a grant."""
+        if (cores := self._row[_CORES:].tobytes()) != self._has and any(cores):
             self._has = cores
             self._use(np.flatnonzero(np.unpackbits(np.frombuffer(cores, np.uint8))).tolist())
 

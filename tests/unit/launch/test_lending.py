@@ -61,6 +61,9 @@ def test_a_trial_waits_until_it_is_lent_cores_and_moves_when_they_change(tmp_pat
     ours.look()
     ours.look()
     assert used == [{1}, {0, 63, 200}], "only where they are others"
+    theirs.grant([])
+    ours.look()
+    assert used == [{1}, {0, 63, 200}], "what is written in part may name no core"
     assert not Lease(file, row=0).waits
 
 
