@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any, Final, cast, final
 
@@ -25,9 +26,8 @@ from gfcr.values.ranges import Checked, Count
 
 SIZES: Final = (1, 2, 4, 8, 16)
 """Requests of a batch."""
-_DECODE: Final = (16, 32)
-_PREFILL: Final = (96, 1)
-"""Tokens of a batch's prompts, and those sampled of each."""
+_SHAPES: Final = {"prefill": (96, 1), "decode": (16, 32)}
+"""Kinds of batches: tokens of each prompt, and those sampled of it."""
 
 
 @final
@@ -80,7 +80,7 @@ class Measured:
             "machine": machine(),
             "base_s": self.cost.base_s,
             "token_s": self.cost.token_s,
-            "error": {kind: self.error(kind) for kind in ("prefill", "decode")},
+            "error": {kind: self.error(kind) for kind in _SHAPES},
         }
 
     def text(self) -> str:
@@ -114,33 +114,30 @@ def measure(plan: Plan, *, say: Callable[[str], object]) -> Measured:
     say(f"starting {spec['name']} on {plan.model}")
     with closing(config.start(model=model, seed=0)) as engine:
         vocab = cast("ServerEngine", engine).folder.vocab
-        return Measured(
-            model=plan.model,
-            cost=fitted(batches := run_batches(engine, vocab=vocab, repeats=plan.repeats)),
-            batches=batches,
-        )
+        batches = run_batches(engine, vocab=vocab, repeats=plan.repeats)
+    return Measured(model=plan.model, cost=fitted(batches), batches=batches)
 
 
 def run_batches(engine: Engine, *, vocab: int, repeats: int) -> list[Batch]:
     """Sends batches of prompts, and of requests that are decoded, to an engine that is idle."""
-    made: list[Batch] = []
-    for turn in range(repeats + 1):
-        for kind, shape in (("prefill", _PREFILL), ("decode", _DECODE)):
-            for size in SIZES:
-                before, began = engine.stats(), time.perf_counter()
-                name = f"{kind}-{turn}-{size}"
-                answered(engine, _requests(name, size=size, shape=shape, vocab=vocab))
-                took, spent = time.perf_counter() - began, engine.stats() - before
-                made.append(
-                    Batch(
-                        kind=kind,
-                        requests=size,
-                        passes=spent.forward_passes,
-                        tokens=spent.generated_tokens + spent.prompt_tokens,
-                        seconds=took,
-                    )
-                )
-    return made[2 * len(SIZES) :]  # the first of each warmed up
+    made = [
+        _run(engine, kind=kind, size=size, turn=turn, vocab=vocab)
+        for turn, kind, size in product(range(repeats + 1), _SHAPES, SIZES)
+    ]
+    return made[len(_SHAPES) * len(SIZES) :]  # the first of each warmed up
+
+
+def _run(engine: Engine, *, kind: str, size: int, turn: int, vocab: int) -> Batch:
+    before, began = engine.stats(), time.perf_counter()
+    answered(engine, _requests(f"{kind}-{turn}", shape=_SHAPES[kind], size=size, vocab=vocab))
+    seconds, spent = time.perf_counter() - began, engine.stats() - before
+    return Batch(
+        kind=kind,
+        requests=size,
+        passes=spent.forward_passes,
+        tokens=spent.generated_tokens + spent.prompt_tokens,
+        seconds=seconds,
+    )
 
 
 def fitted(batches: Sequence[Batch]) -> PassCost:
@@ -157,10 +154,10 @@ def write(found: Measured, *, path: Path) -> None:
     path.write_text(json.dumps(found.data(), indent=1) + "\n", "utf-8")
 
 
-def _requests(name: str, *, size: int, shape: tuple[int, int], vocab: int) -> Iterator[Request]:
+def _requests(name: str, *, shape: tuple[int, int], size: int, vocab: int) -> Iterator[Request]:
     prompt, new = shape
     law = Sampling(max_tokens=new)
     for i in range(size):
-        draw = rng(0, "step cost", name, i).integers(0, vocab, prompt)
+        draw = rng(0, "step cost", name, size, i).integers(0, vocab, prompt)
         tokens = tuple(int(t) for t in draw)
-        yield Request(id=f"{name}-{i}", tokens=tokens, sampling=law, seed=i, endless=True)
+        yield Request(id=f"{name}-{size}-{i}", tokens=tokens, sampling=law, seed=i, endless=True)

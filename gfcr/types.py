@@ -157,7 +157,7 @@ class Signal:
         return cls(reward=rollout.reward, rejected=reason if rollout.reward is None else None)
 
     def anew(self, rollout: Rollout, *, before: Rollout) -> "Signal":
-        """What is known of a rollout whose reward was replaced; a part's own rejection stays."""
+        """Returns the signal after the reward was replaced; what a part rejected stays rejected."""
         first = Signal.first(rollout)
         own = None if self.rejected == Signal.first(before).rejected else self.rejected
         return replace(first, scores=self.scores, rejected=own or first.rejected)

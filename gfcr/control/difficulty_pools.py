@@ -102,7 +102,7 @@ class DifficultyPools(Control, Selector, Observer):
         return sizes | {f"drawn_{name}": float(drawn.count(name)) for name in POOLS}
 
     def _share(self, name: str, more: float, *, most: int) -> int:
-        """Prompts of a pool that are due now; what there is no room for stays owed."""
+        """Returns how many prompts of a pool are due now; those beyond `most` stay owed."""
         owed = self.owed.get(name, 0.0) + more
         due = min(int(owed), most)
         self.owed[name] = owed - due

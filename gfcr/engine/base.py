@@ -78,9 +78,9 @@ class EngineStats:
     busy_s: float = 0.0
     """Seconds spent inside `step` (simulated seconds for the fake engine)."""
     decoding_s: float = 0.0
-    """Seconds of steps with drafts looked up, of which `undrafted_s` estimates what they would have
-    taken without drafts; see `gfcr.speculation.saving`."""
+    """Seconds of the steps that `undrafted_s` is about."""
     undrafted_s: float = 0.0
+    """Estimate of what they would have taken without drafts; see `gfcr.speculation.saving`."""
     weight_bytes: int = 0
     """Bytes of weight files written for servers at weight syncs."""
     weight_elements: int = 0

@@ -89,7 +89,7 @@ class Drafting:
         """Tells the drafter what was counted in an engine step with so many requests.
 
         Returns:
-            The step's seconds beside an estimate of those without drafts, where there is one.
+            The seconds of the step and an estimate of those without drafts, where there is one.
         """
         assert self.drafter is not None and self.core is not None
         step = Step(

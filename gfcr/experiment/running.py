@@ -200,7 +200,8 @@ def _scheduled(resolved: Resolved, *, work: RunSource) -> AbstractContextManager
 def _result(
     resolved: Resolved, *, source: RunSource, pipeline: Pipeline, trained: TrainResult
 ) -> dict[str, Any]:
-    memory, stopped_by = source.memory, source.spent()  # before the last evaluation takes seconds
+    memory = source.memory
+    stopped_by = source.spent()  # before the last evaluation takes seconds
     if not memory.curve or memory.curve[-1][0] != trained.updates:
         source.evaluate(update=trained.updates)
     totals = memory.totals

@@ -101,8 +101,7 @@ class Drafter(Part):
     """Proposes draft tokens. Inherit `BuiltIn` or `Proposer`."""
 
     looks_up: ClassVar[bool] = False
-    """Whether a step with drafts has no passes but the policy's, so that its time tells their
-    cost."""
+    """Whether drafts are looked up, so that a step has no forward pass but the policy's."""
 
     @property
     def sampled(self) -> bool:
