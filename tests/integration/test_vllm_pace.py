@@ -175,6 +175,10 @@ def test_the_pace_is_kept_and_no_token_changes(
         assert abs(entropy_z(model, [[2, 3, *tokens] for tokens in drawn], prompt=2)) < 4
         assert {s.running for s in steered.steps} <= set(range(1, RUNNING + 1))
 
+        spent = engine.stats()
+        assert spent.decoding_s <= spent.busy_s
+        assert (spent.decoding_s > 0) == (spent.undrafted_s > 0) == steered.core.looks_up
+
         steered.restart(lambda step: K)
         assert greedy(engine, budget=0) == expected
         assert not steered.paces and not steered.steps, "evaluation teaches nothing"

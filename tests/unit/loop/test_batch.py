@@ -241,6 +241,11 @@ def test_what_is_done_aside_costs_a_batch_nothing() -> None:
     assert -101 < cost.wall_s < 0, "the seconds of what was done aside are taken off too"
 
 
+def test_what_drafts_buy_is_told_where_it_is_known() -> None:
+    after = replace(BEFORE, drafts=6, drafted_tokens=22, decoding_s=2.0, undrafted_s=3.0)
+    assert metered(after).metrics["speculation/speedup"] == pytest.approx(1.5)
+
+
 def test_acceptance_is_told_by_place_where_something_was_drafted() -> None:
     after = replace(
         BEFORE, drafts=6, drafted_tokens=22, accepted_tokens=11, accepted_per_position=(5, 3, 3)
