@@ -134,7 +134,7 @@ class Pipeline:
             PartError: a part failed, or handed over what cannot be trained on.
         """
         step = self.step if step is None else step
-        self.making.open(step)
+        self.making.open(step, update=step)
         while not self.making.opened[step].done:
             self.making.turn()
         batch = self.close_batch(step)
@@ -149,8 +149,8 @@ class Pipeline:
         """Ends a complete batch and returns it as the trainer takes it.
 
         Args:
-            step: the update that it was begun for.
-            update: the one that learns from it, if it is another.
+            step: its number in the order begun.
+            update: the one that learns from it, if that has another number.
             version: the policy version that learns from it, if it is not the engine's.
 
         Raises:
@@ -188,7 +188,7 @@ class Pipeline:
         """
         update = self.step - 1 if update is None else update
         self._samples = {u: samples for u, samples in self._samples.items() if u > update}
-        view = shown(self._view(update + 1))
+        view = shown(self._view(update + 1, update + 1))
         for name, part in self.strategy.hooks(AfterUpdate).items():
             with asking(name):
                 part.after_update(metrics, view=view)
@@ -254,7 +254,7 @@ class Pipeline:
             part.load_state_dict(state["parts"][name])
         self.making.load_state_dict(state["making"])
 
-    def _view(self, step: int) -> RunView:
+    def _view(self, number: int, step: int) -> RunView:
         group_size, prompts = self._group
         return RunView(
             self._floor,
@@ -263,6 +263,7 @@ class Pipeline:
             sampling=self.sampling,
             stream=self.stream,
             step=step,
+            number=number,
             note=self._known.hand_out,
             records=lambda folder: self._known.admit(self._records(folder), run=folder),
         )

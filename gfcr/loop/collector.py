@@ -37,6 +37,7 @@ from gfcr.values.numbers import is_count
 class Opened:
     """A batch in the making as a checkpoint keeps it, beside its groups in flight."""
 
+    number: int
     step: int
     version: int
     target: int
@@ -60,8 +61,7 @@ class Collector:
         self._known, self._shown = known, as_shown(view)
         self._rules = Rules(sampling=view.sampling, corrected=strategy.corrected, known=known)
         self.version = view.version
-        """Policy version in the engine when the batch was opened; only replayed tokens may be
-        older."""
+        """Policy version in the engine when the batch was opened; replayed tokens may be older."""
         self._begun: dict[str, None] = {}
         """Ids of the batch's groups, in the order they were begun."""
         self._live: dict[str, None] = {}
@@ -141,6 +141,7 @@ class Collector:
         """Returns the batch for a checkpoint; its groups in flight are in `Runner.state_dict`."""
         view = self.view
         return Opened(
+            number=view.number,
             step=view.step,
             version=self.version,
             target=view.target,
@@ -206,10 +207,10 @@ class Collector:
         return jobs
 
     def _start(self, job: Job) -> None:
-        group_id = f"{self.view.step}:{self._uses.total()}:{job.prompt.id}"
+        group_id = f"{self.view.number}:{self._uses.total()}:{job.prompt.id}"
         repeat = self._uses[job.prompt.id]
         self._begun[group_id] = self._live[group_id] = None
-        job = replace(job, resume=self._known.lend(job.resume, step=self.view.step))
+        job = replace(job, resume=self._known.lend(job.resume, step=self.view.number))
         self._runner.start(job, group_id=group_id, view=self._shown, repeat=repeat)
         self._uses[job.prompt.id] += 1
 
@@ -242,7 +243,7 @@ class Collector:
             with asking(name):
                 recalled = list(recaller.recall(group, view=self._shown))
             recalled = check_recalled(recalled, group=group, known=self._known, by=name)
-            self._known.lend(recalled, step=self.view.step)
+            self._known.lend(recalled, step=self.view.number)
             group = batches.join(group, rollouts=recalled)
         return group
 

@@ -135,11 +135,8 @@ class Known:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the state for a checkpoint."""
-        return {
-            "prompts": dict(self._prompts),
-            "given": dict(self._held),
-            "lent": dict(self._lent),
-        }
+        prompts, lent = dict(self._prompts), dict(self._lent)
+        return {"prompts": prompts, "given": dict(self._held), "lent": lent}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned."""

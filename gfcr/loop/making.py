@@ -32,7 +32,7 @@ class Making:
         *,
         floor: Floor,
         known: Known,
-        view: Callable[[int], RunView],
+        view: Callable[[int, int], RunView],
         sink: Callable[[RolloutBatch], object],
     ) -> None:
         """Begins with no batch.
@@ -41,7 +41,7 @@ class Making:
             strategy: the parts of the run.
             floor: the engine, codec, desk and ledger that rollouts are made with.
             known: the prompts and rollouts that the run has handed out and made.
-            view: makes the view of the batch for an update.
+            view: makes the view of the batch for an update, given its number and the update.
             sink: see `Pipeline`.
         """
         self._strategy, self._floor, self._known = strategy, floor, known
@@ -59,11 +59,11 @@ class Making:
 
     @property
     def opened(self) -> Mapping[int, Collector]:
-        """The batches in the making, by the update that each was begun for."""
+        """The batches in the making, by their numbers in the order in which they were begun."""
         return MappingProxyType(self._open)
 
-    def open(self, step: int) -> None:
-        """Begins the batch for an update.
+    def open(self, number: int, *, update: int) -> None:
+        """Begins a batch for an update, which has another number if batches were dropped.
 
         Raises:
             BatchCannotFill, PartError: see `Pipeline.next_batch`.
@@ -71,8 +71,8 @@ class Making:
         if not self._open:
             self._meter = self._meter.anew()
         with self._sinking():
-            self._open[step] = self._collector(step)
-            self._open[step].begin()
+            self._open[number] = self._collector(number, update=update)
+            self._open[number].begin()
 
     def turn(self) -> None:
         """Runs the engine for one step, and advances each batch as far as the results allow.
@@ -92,22 +92,22 @@ class Making:
                 if collector.done:
                     collector.end()
 
-    def drop(self, step: int) -> None:
+    def drop(self, number: int) -> None:
         """Gives up a batch as too old; its groups count as rejected in the next batch."""
-        collector = self._open.pop(step)
+        collector = self._open.pop(number)
         with self._sinking():
             collector.end()
-        self._known.take_back(step=step)
+        self._known.take_back(step=number)
         made = collector.harvest()
         self._dropped.append(replace(made, groups=tuple(g.reject(STALE) for g in made.groups)))
 
     def close(
-        self, step: int, *, update: int, version: int, tokens: Callable[[], Mapping[str, int]]
+        self, number: int, *, update: int, version: int, tokens: Callable[[], Mapping[str, int]]
     ) -> RolloutBatch:
         """Ends a complete batch and returns it as the trainer takes it.
 
         Args:
-            step: the update that it was begun for.
+            number: its number in the order begun.
             update: the update that learns from it.
             version: the policy version that learns from it.
             tokens: returns the ledger's counts, called when all tokens are settled.
@@ -115,16 +115,16 @@ class Making:
         Raises:
             BatchCannotFill, PartError: see `Pipeline.next_batch`.
         """
-        collector = self._open[step]
+        collector = self._open[number]
         with self._sinking():
             collector.end()  # it may be done without a turn
             collector.map_batch()
             check_harvest(own := collector.harvest())
             harvest = self._joined(own)
             samples = batches.samples(harvest.groups)
-        del self._open[step]
+        del self._open[number]
         first = batches.settle(self._floor.ledger, harvest=harvest)
-        self._known.take_back(step=step)
+        self._known.take_back(step=number)
         self._remember(harvest, view=collector.view)
         parts = part_metrics(self._strategy.parts)
         trained = sum(int(s.rollout.mask_T.sum()) for s in samples)
@@ -165,7 +165,8 @@ class Making:
         self._open, self._dropped = {}, list(state["dropped"])
         views: dict[str, View] = {}
         for opened in state["opened"]:
-            collector = self._open[opened.step] = self._collector(opened.step)
+            collector = self._collector(opened.number, update=opened.step)
+            self._open[opened.number] = collector
             collector.go_on(opened)
             views |= dict.fromkeys(opened.begun, shown(collector.view))
         self._runner.load_state_dict(state["in_flight"], views=views)
@@ -181,8 +182,8 @@ class Making:
             asides=tuple(r for h in every for r in h.asides),
         )
 
-    def _collector(self, step: int) -> Collector:
-        view = self._view(step)
+    def _collector(self, number: int, *, update: int) -> Collector:
+        view = self._view(number, update)
         return Collector(self._strategy, runner=self._runner, view=view, known=self._known)
 
     @contextmanager

@@ -27,6 +27,7 @@ class RunView:
         sampling: Sampling,
         stream: Prompts,
         step: int = 0,
+        number: int | None = None,
         note: Callable[[list[Prompt]], list[Prompt]] = list[Prompt],
         records: Callable[[str], list[Group]] = lambda folder: [],
         as_version: int | None = None,
@@ -40,6 +41,7 @@ class RunView:
             sampling: the sampling of the rollouts.
             stream: where prompts are drawn from.
             step: update that the batch is for.
+            number: of the batch in the order begun, if batches were dropped before it.
             note: records the prompts that are drawn or made, and returns them.
             records: reads the groups that another run recorded, and admits them.
             as_version: the policy version shown in place of the engine's.
@@ -48,6 +50,7 @@ class RunView:
         self.target, self._as_version = target, as_version
         self.group_size, self.sampling, self.stream = group_size, sampling, stream
         self.step, self.round = step, 0
+        self.number: int = step if number is None else number
         self.groups: list[Group] = []
         self.num_accepted = 0
 
@@ -128,11 +131,11 @@ class RunView:
     def job(self, prompt: Prompt, *, num_samples: int | None = None) -> Job:
         """See `stages.View.job`."""
         num = self.group_size if num_samples is None else num_samples
-        return Job(prompt=prompt, num_samples=num, sampling=self.sampling, step=self.step)
+        return Job(prompt=prompt, num_samples=num, sampling=self.sampling, step=self.number)
 
     def rng(self, *key: str | int) -> np.random.Generator:
         """See `stages.View.rng`."""
-        return seeds.rng(self._floor.seed, self.step, *key)
+        return seeds.rng(self._floor.seed, self.number, *key)
 
     def score(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
         """See `stages.View.score`."""

@@ -244,7 +244,7 @@ class Ahead:
         elif self._may_open(at):
             self._check_end()
             if not self._ended:
-                pipeline.making.open(self._begun)
+                pipeline.making.open(self._begun, update=at.closed + len(at.opened))
                 self._begun += 1
         elif len(at.done) < len(at.opened):
             pipeline.making.turn()
@@ -288,11 +288,8 @@ class Ahead:
         """Gives the state to a trainer that waits for it; False if none does."""
         if (asked := self._asked) is None:
             return False
-        state = {
-            "work": self._work.state_dict(),
-            "ready": list(self._ready),
-            "begun": self._begun,
-        }
+        ready, begun = list(self._ready), self._begun
+        state = {"work": self._work.state_dict(), "ready": ready, "begun": begun}
         with self._changed:
             asked.append(state)
             self._asked = None

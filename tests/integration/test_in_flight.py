@@ -34,7 +34,7 @@ def batches(floor: Floor, run: Pipeline, *, versions: range) -> list[RolloutBatc
         run.sync(floor.weights(version), version=version)
         for step in (version, version + 1):
             if step not in run.making.opened:
-                run.making.open(step)
+                run.making.open(step, update=step)
         for _ in range(5):  # else the second one is complete with the first
             run.making.turn()
         while not run.making.opened[version].done:
@@ -50,7 +50,7 @@ def test_groups_in_flight_go_on_over_weight_syncs_and_from_a_checkpoint(
     killed = pipeline(floor, name=name)
     before = batches(floor, killed, versions=range(1))
     killed.sync(floor.weights(1), version=1)
-    killed.making.open(2)
+    killed.making.open(2, update=2)
     for _ in range(5):
         killed.making.turn()
     state = pickle.loads(pickle.dumps(killed.state_dict()))
@@ -65,7 +65,7 @@ def test_groups_in_flight_go_on_over_weight_syncs_and_from_a_checkpoint(
     run.load_state_dict(state)
     after = batches(floor, run, versions=range(1, 4))
     run.making.drop(4)
-    run.making.open(5)
+    run.making.open(5, update=5)
     while not run.making.opened[5].done:
         run.making.turn()
     after.append(run.close_batch(5))

@@ -418,7 +418,7 @@ def test_a_job_in_flight_begins_anew_after_a_restart() -> None:
         return make.pipeline(plan, script=make.scripted(guesses), prompts=1)
 
     first = made()
-    first.making.open(0)  # a checkpoint is taken between steps of the loop
+    first.making.open(0, update=0)  # a checkpoint is taken between steps of the loop
     while not any(begun.partial for begun in first.state_dict()["making"]["in_flight"]):
         first.making.turn()
     again = made()

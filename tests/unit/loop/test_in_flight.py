@@ -33,7 +33,7 @@ def updates(run: Any, *, num: int) -> list[RolloutBatch]:
         run.sync((), version=run.step)
         for step in (run.step, run.step + 1):
             if step not in run.making.opened:
-                run.making.open(step)
+                run.making.open(step, update=step)
         run.making.turn()
         while not run.making.opened[run.step].done:
             run.making.turn()
@@ -63,7 +63,7 @@ def test_a_batch_leaves_nothing_in_flight() -> None:
 
 def test_an_evaluation_costs_the_batch_in_the_making_nothing() -> None:
     run = pipeline("grpo")
-    run.making.open(0)
+    run.making.open(0, update=0)
     run.making.turn()
     evaluate(run)
     while not run.making.opened[0].done:
@@ -95,8 +95,8 @@ def test_batches_are_in_the_making_together_and_no_token_counts_twice(name: str)
 def test_what_is_cut_with_one_batch_leaves_the_other_s_alone(name: str) -> None:
     run = pipeline(name)
     run.sync((), version=0)
-    run.making.open(0)
-    run.making.open(1)
+    run.making.open(0, update=0)
+    run.making.open(1, update=1)
     run.making.turn()
     run.making.drop(0)
     assert [*run.making.opened] == [1] and not run.making.opened[1].done

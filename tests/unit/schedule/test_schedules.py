@@ -138,7 +138,7 @@ def test_the_batch_that_is_learned_from_first_goes_first_its_refills_too() -> No
     pipeline = make.pipeline(plan, task=task, prompts=3, engine=few, on=Noted)
     making, ended = pipeline.making, list[int]()
     for step in (0, 1):
-        making.open(step)
+        making.open(step, update=step)
     at_once = len(asked)
     while len(ended) < 2:
         making.turn()
@@ -155,7 +155,7 @@ def test_a_batch_that_has_become_too_old_is_dropped_and_counted() -> None:
     assert part.drops(at) == [0] and not ASYNC(staleness=2, late="drop").drops(at)
     made = work()
     for step in (0, 1):
-        made.pipeline.making.open(step)
+        made.pipeline.making.open(step, update=step)
     made.pipeline.making.turn()
     made.pipeline.making.drop(0)
     while not made.pipeline.making.opened[1].done:
@@ -166,6 +166,29 @@ def test_a_batch_that_has_become_too_old_is_dropped_and_counted() -> None:
     assert {s.rollout.step for s in batch.samples} == {1} and closed(made)
     assert made.pipeline.tokens().get("stale", 0) == sum(len(r) for g in stale for r in g.rollouts)
     assert lost and made.pipeline.tokens()["aborted"] == lost
+
+
+def test_parts_are_told_the_update_that_a_batch_is_for_however_many_were_dropped() -> None:
+    """What was cut for the last batch is one update old then, and is gone on with."""
+    made = work("april")
+    making = made.pipeline.making
+    for number in range(6):
+        making.open(number, update=0)
+        making.turn()
+        making.drop(number)
+    batches: list[RolloutBatch] = []
+    for update in range(2):
+        number = 6 + update
+        making.open(number, update=update)
+        assert making.opened[number].view.step == update
+        while not making.opened[number].done:
+            making.turn()
+        made.pipeline.sync((), version=update + 1)
+        batches.append(made.pipeline.close_batch(number, update=update))
+    held = batches[0].metrics["replays.partial_rollouts/held_tokens"]
+    assert held and batches[1].metrics["replays.partial_rollouts/resumed_tokens"] == held
+    ids = [{g.id for g in batch.groups} for batch in batches]
+    assert not ids[0] & ids[1] and closed(made)
 
 
 @over(
@@ -315,7 +338,7 @@ class Tensor:
         return Tensor(self.value)
 
 
-def _fails(step: int) -> None:
+def _fails(number: int, *, update: int) -> None:
     raise GfcrError("no more prompts")
 
 
