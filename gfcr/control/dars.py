@@ -8,6 +8,8 @@ from typing import Annotated, ClassVar, Literal, final
 from annotated_types import Interval
 
 from gfcr.control._outcomes import outcomes
+from gfcr.control._rounds import uncounted
+from gfcr.part import Recipe
 from gfcr.stages import Control, Harvest, Observer, Referee, SampleMore, View
 from gfcr.types import Group
 from gfcr.values.ranges import Finite
@@ -43,6 +45,10 @@ class Dars(Control, Referee, Observer):
     extras: dict[str, int] = field(init=False, default_factory=dict[str, int])
     """Rollouts asked for on top, by group, within one batch."""
     last: dict[str, float] = field(init=False, default_factory=dict[str, float])
+
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
+        """See `Part.clash`."""
+        return uncounted(strategy)
 
     def extra(self, *, right: int, num: int) -> int:
         """Rollouts to add where `right` of the first `num` are right, were there no bound."""

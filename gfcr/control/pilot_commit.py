@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar, final
 
 from gfcr.control._outcomes import outcomes
+from gfcr.control._rounds import uncounted
 from gfcr.errors import ConfigError
+from gfcr.part import Recipe
 from gfcr.stages import (
     Control,
     Harvest,
@@ -65,6 +67,10 @@ class PilotCommit(Control, Referee, Selector, Observer):
             raise ConfigError(
                 f"pilot_commit.hard={self.hard} exceeds pilot_commit.easy={self.easy}: swap them."
             )
+
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
+        """See `Part.clash`."""
+        return uncounted(strategy)
 
     def select(self, num: int, *, view: View) -> Sequence[Prompt]:
         """See `Selector.select`."""

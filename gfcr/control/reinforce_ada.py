@@ -7,6 +7,8 @@ from typing import Annotated, ClassVar, Literal, final
 import numpy as np
 from annotated_types import Interval
 
+from gfcr.control._rounds import uncounted
+from gfcr.part import Recipe
 from gfcr.stages import Control, Harvest, Observer, Referee, SampleMore, View
 from gfcr.types import Group
 from gfcr.values.ranges import Count
@@ -40,6 +42,10 @@ class ReinforceAda(Control, Referee, Observer):
     rounds: dict[str, int] = field(init=False, default_factory=dict[str, int])
     """Rounds spent by group, within one batch."""
     last: dict[str, float] = field(init=False, default_factory=dict[str, float])
+
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
+        """See `Part.clash`."""
+        return uncounted(strategy)
 
     def decide(self, group: Group, *, view: View) -> SampleMore | None:
         """See `Referee.decide`."""

@@ -6,11 +6,11 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from gfcr.control._rounds import uncounted
 from gfcr.errors import BatchCannotFill
 from gfcr.part import Recipe
 from gfcr.stages import (
     Control,
-    Generate,
     Harvest,
     Observer,
     Plan,
@@ -56,12 +56,7 @@ class Speed(Control, Planner, Referee, Observer):
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
         """See `Part.clash`."""
-        if all(part.rollouts(1) == 1 for part in strategy.hooks(Generate).values()):
-            return None
-        return (
-            "generate makes several rollouts of a sample, so that those to screen a prompt cannot "
-            "be told from those that follow. Use a generate part such as sample."
-        )
+        return uncounted(strategy)
 
     def plan(self, plan: Plan, *, view: View) -> Plan:
         """See `Planner.plan`."""

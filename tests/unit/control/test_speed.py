@@ -146,11 +146,12 @@ def test_patience_ends_a_batch_short_or_with_an_error_that_says_what_to_do() -> 
         chosen.run("speed", updates=1, task=task)
 
 
-def test_trees_are_refused_when_the_strategy_is_read() -> None:
-    speed = {"speed": {"name": "speed"}}
-    with pytest.raises(ConfigError, match=r"several rollouts of a sample"):
-        strategies.load("grpo", generate={"name": "entropy_tree"}, controls=speed).check()
-    strategies.load("grpo", controls=speed).check()
+def test_parts_that_count_rollouts_refuse_trees_when_the_strategy_is_read() -> None:
+    for name in ("speed", "dars", "pilot_commit", "reinforce_ada"):
+        parts = {name: {"name": name}}
+        with pytest.raises(ConfigError, match=rf"{name}.*several rollouts of a sample"):
+            strategies.load("grpo", generate={"name": "entropy_tree"}, controls=parts).check()
+        strategies.load("grpo", controls=parts).check()
 
 
 def test_resume_goes_on_with_the_same_choices() -> None:
