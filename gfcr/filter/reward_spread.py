@@ -33,7 +33,7 @@ class RewardSpread(Filter, Observer):
     beta: NonNegative = 0.5
     decay: Share = 0.99
     begin: Natural = 11
-    """First update in which groups are rejected."""
+    """First update in which groups are rejected, counted from 0."""
     usual: float | None = field(init=False, default=None)
     """The moving average; None before the first update."""
 

@@ -33,7 +33,7 @@ class RewardVariance(Filter):
     kappa: Share = 0.3
     late: Share = 0.8
     late_from: Natural = 20
-    """First update of the late threshold."""
+    """First update of the late threshold, counted from 0."""
     low: Finite = 0.0
     """Lowest reward there is."""
     high: Finite = 1.0
