@@ -94,8 +94,8 @@ class Feed(TrainerCallback):
         self._passes: list[Pass] = []
         self._scale, self._offset, self._tokens = 1.0, 0.0, 0
         """Factor and offset of the current micro-batch's loss, and loss tokens of the step."""
-        self._empty = self._skip = self._fresh = False
-        """Whether update and step have no samples; whether the step is the update's first."""
+        self._empty = self._skip = self._fresh = self._told = False
+        """No samples in the update, in the step; its first step; the source told of it unlogged."""
         self._saved: int | None = None
         self._synced: int | None = None
         self._sums = torch.zeros(TERMS, dtype=torch.float64)
@@ -174,7 +174,7 @@ class Feed(TrainerCallback):
             # training ends before the optimizer step.
             trainer.control.should_training_stop = True
         self._sums = torch.zeros(TERMS, dtype=torch.float64, device=trainer.accelerator.device)
-        self._ready_at = time.perf_counter()
+        self._ready_at, self._told = time.perf_counter(), False
         made = steps_of(trainer, share, loss=self._job.loss, steps=self._steps, size=ranks.size)
         self._empty = all(step.empty for step in made)
         self._ahead.extend(made)
@@ -248,7 +248,10 @@ class Feed(TrainerCallback):
         self._timing["train_s"] = time.perf_counter() - self._ready_at
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Asks transformers for a checkpoint every `save_every` updates."""
+        """Tells the source of an unlogged update; asks for a checkpoint every `save_every`."""
+        if not control.should_log and self._between(state):
+            self._tell(state, logs={"learning_rate": kwargs["lr_scheduler"].get_last_lr()[0]})
+            self._told = True
         due = self._save_every is not None and self._updates(state) % self._save_every == 0
         if due and self._between(state):
             control.should_save = True
@@ -264,10 +267,16 @@ class Feed(TrainerCallback):
         if "loss" in kwargs["logs"]:  # the summary at the end has none
             update = self._updates(state) + (not self._between(state))
             check_logged(kwargs["logs"], update=update)
-            if self._between(state):
-                metrics = self._metrics(kwargs["logs"])  # by all processes: it sums over them
-                if self._ranks.leads:
-                    self._job.source.updated(step=update, metrics=metrics)
+            if self._between(state) and not self._told:
+                self._tell(state, logs=kwargs["logs"])
+
+    def _tell(self, state: Any, *, logs: Mapping[str, Any]) -> None:
+        own = {"learning_rate": logs["learning_rate"], "skipped": float(self._empty)}
+        metrics = {**self._timing, **self._weighed, **own}
+        if not self._empty:  # by all processes: it sums over them
+            metrics |= figures(self._ranks.sum(self._sums), logs=logs)
+        if self._ranks.leads:
+            self._job.source.updated(step=self._updates(state), metrics=metrics)
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Completes a checkpoint, after all processes have written their part.
@@ -292,8 +301,3 @@ class Feed(TrainerCallback):
             # transformers numbers by optimizer steps, which are more than the updates there were.
             folder = folder.rename(folder.with_name(f"checkpoint-{self._updates(state)}"))
         checkpoint.commit(folder, state=self._job.source.state_dict(), keep=self._keep)
-
-    def _metrics(self, logs: Mapping[str, Any]) -> dict[str, float]:
-        own = {"learning_rate": logs["learning_rate"], "skipped": float(self._empty)}
-        base = {**self._timing, **self._weighed, **own}
-        return base if self._empty else base | figures(self._ranks.sum(self._sums), logs=logs)

@@ -452,6 +452,23 @@ def test_an_update_is_reported_under_its_number_and_a_summary_is_not() -> None:
     assert len(source.reported) == 1
 
 
+def test_an_update_that_is_not_logged_is_told_of_once() -> None:
+    made, trainer = feed(source := Source([FOUR, FOUR]), times=2), Trainer()
+    rates = SimpleNamespace(get_last_lr=lambda: [0.125])
+    for step in range(1, 5):
+        taken(made, trainer, num=2)
+        observed(made, trainer) if step % 2 else None
+        trainer.state.global_step, quiet = step, SimpleNamespace(should_log=step == 3)
+        made.on_step_end(None, trainer.state, quiet, lr_scheduler=rates)
+        assert [what for what in source.diary if what[0] == "updated"][-1:] == (
+            [("updated", step // 2)] if step > 1 else []
+        )
+    logged(made, trainer)  # at the end of an epoch
+    assert len(source.reported) == 2
+    assert {"entropy", "off_policy_ratio"} <= source.reported[1].keys()
+    assert source.reported[1]["learning_rate"] == 0.125 and "loss" not in source.reported[1]
+
+
 # ---------------------------------------------------------------- a run
 
 
@@ -459,7 +476,8 @@ def test_an_update_is_reported_under_its_number_and_a_summary_is_not() -> None:
 def test_checkpoints_are_asked_for_every_so_often(every: int | None, asked: list[int]) -> None:
     made, found = feed(Source(), every=every), []
     for step in (1, 2, 3, 4):
-        state, control = SimpleNamespace(global_step=step), SimpleNamespace(should_save=False)
+        state = SimpleNamespace(global_step=step)
+        control = SimpleNamespace(should_save=False, should_log=True)
         made.on_step_end(None, state, control)
         found += [step] * (control.should_save is True)
     assert found == asked
@@ -468,7 +486,8 @@ def test_checkpoints_are_asked_for_every_so_often(every: int | None, asked: list
 def test_checkpoints_have_the_number_of_updates_and_come_after_one(tmp_path: Path) -> None:
     made, found = feed(Source(), folder=tmp_path, every=2, times=3), []
     for step in range(1, 13):
-        state, control = SimpleNamespace(global_step=step), SimpleNamespace(should_save=False)
+        state = SimpleNamespace(global_step=step)
+        control = SimpleNamespace(should_save=False, should_log=True)
         made.on_step_end(None, state, control)
         found += [step] * control.should_save
     assert found == [6, 12]
