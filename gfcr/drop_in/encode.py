@@ -9,10 +9,7 @@ from gfcr.tasks.codec import HfCodec
 from gfcr.train.rollout_func import TrlPrompt
 from gfcr.types import Prompt, Sampling
 
-UNSAMPLED: Final = {
-    "repetition_penalty": 1.0,
-    "vllm_structured_outputs_regex": None,
-}
+UNSAMPLED: Final = {"repetition_penalty": 1.0, "vllm_structured_outputs_regex": None}
 """The fields of `GRPOConfig` that would change what is sampled in another way -> their defaults."""
 WHY_UNSAMPLED: Final = (
     "rollouts are sampled from the policy itself, with temperature, top_p, top_k and min_p: "

@@ -213,11 +213,10 @@ def _steps(args: Any) -> Iterator[str]:
             f"num_train_epochs={epochs}: {last}, and the last might be cut short: give a whole "
             "number, or max_steps"
         )
-    saving = {"steps": "save_steps", "best": "eval_steps"}
-    ends = ["max_steps"] if args.max_steps > 0 else []
-    ends += [name for how, name in saving.items() if args.save_strategy == how]
-    for name in ends:
-        if (value := getattr(args, name)) % steps:
+    best = args.save_strategy == "best" and args.eval_strategy != "epoch"
+    ends = {"max_steps": args.max_steps > 0, "save_steps": args.save_strategy == "steps"}
+    for name, counts in {**ends, "eval_steps": best}.items():
+        if counts and steps > 1 and (value := getattr(args, name) or 0) % steps:
             yield f"{name}={value}: {last}: give a multiple"
 
 

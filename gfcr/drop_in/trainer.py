@@ -26,7 +26,6 @@ from gfcr.tasks.codec import HfCodec
 from gfcr.tracking.lock import locked
 from gfcr.tracking.parquet import Corrections, write_corrections
 from gfcr.tracking.rollouts import spelling, write_rollouts
-from gfcr.train import checkpoint
 from gfcr.train.base import TrainJob
 from gfcr.train.seam import Feed, SeamMixin
 from gfcr.train.trl import Trl, classes
@@ -150,9 +149,7 @@ class GRPOTrainer(SeamMixin, _Trl):
         resumed = checkpoint_of(resume_from_checkpoint, folder=folder)
         of = Identity.of_trainer(self)
         state = of.state(resumed, accept_data=accept_data) if resumed else None
-        steps = given.steps_of(self.args)
-        batches = checkpoint.step_of(resumed) // steps.number if resumed else 0
-        clear(folder / "rollouts", batches=batches)
+        clear(folder / "rollouts", batches=state["step"] if state else 0)
         if self.strategy.drafter is not None:
             self.strategy.drafter.fetch(models.resolve)
         start = self._engine_config.start
@@ -173,12 +170,8 @@ class GRPOTrainer(SeamMixin, _Trl):
                 sampling=pipeline.sampling,
                 record=source.corrected,
             )
-            feed = Feed(
-                job,
-                steps=steps,
-                save_every=None,
-                keep_checkpoints=_ALL,
-            )
+            steps = given.steps_of(self.args)
+            feed = Feed(job, steps=steps, save_every=None, keep_checkpoints=_ALL)
             with feed.feeding(self):
                 return _Trl.train(self, str(resumed) if resumed else None, **trl)
 

@@ -1,7 +1,7 @@
 """What goes on around the updates of a script with a strategy, on the fake engine. About 15 s."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from gfcr.correction.base import Corrected, Correction, Learned
 from gfcr.drop_in import GRPOTrainer
 from gfcr.drop_in.encode import encode
 from gfcr.errors import CheckpointError, ConfigError, FolderInUse
+from gfcr.stages import AfterUpdate, Control, View
 from gfcr.tracking.parquet import files
 from gfcr.tracking.rollouts import read_rollouts, read_update
 from tests.integration.tiny_model import tiny_chain_sum
@@ -147,6 +148,28 @@ def test_what_a_correction_measured_stands_in_its_update_s_own_row_the_last_incl
     assert len(stored) == 3 and {*weights} == {0.5}
 
 
+@dataclass(kw_only=True)
+class Hears(Control, AfterUpdate):
+    """Keeps the entropy of each update that it hears of, and the number of the next."""
+
+    heard: list[tuple[int, float]] = field(init=False, default_factory=list)
+
+    def after_update(self, metrics: Mapping[str, float], *, view: View) -> None:
+        self.heard.append((view.step, metrics["entropy"]))
+
+
+@pytest.mark.parametrize("logging", [{"logging_steps": 2}, {"logging_strategy": "no"}])
+def test_parts_hear_of_updates_that_the_script_does_not_log(
+    model: str, tmp_path: Path, logging: dict[str, Any]
+) -> None:
+    plan = strategies.replace(strategies.load("grpo"), controls={"hears": Hears()})
+    trainer = make(model, tmp_path, strategy=plan, max_steps=3, **logging)
+    trainer.train()
+    (part,) = trainer.strategy.controls.values()
+    assert [update for update, _ in part.heard] == [1, 2, 3]
+    assert all(entropy > 0 for _, entropy in part.heard)
+
+
 def test_the_best_checkpoint_stays_and_comes_back(model: str, tmp_path: Path) -> None:
     """TRL's own rotation, which knows the best; the first is made the best."""
     scores = iter([1.0, 0.0, 0.0])
@@ -205,9 +228,12 @@ def test_rollouts_of_an_earlier_run_do_not_mix_with_a_new_one_s(model: str, tmp_
     assert texts(tmp_path / "rollouts") == earlier  # made again, and the same
     aside = sorted(p.name for p in (tmp_path / "rollouts.before-1").iterdir())
     assert aside == ["update-000001.parquet", "update-000002.parquet"]
+    kept = (tmp_path / "checkpoint-1").rename(tmp_path / "kept")
+    make(model, tmp_path, **saving).train(resume_from_checkpoint=str(kept))  # whatever its name
+    assert texts(tmp_path / "rollouts") == earlier
     make(model, tmp_path, max_steps=2, seed=5).train()
     assert len(list((tmp_path / "rollouts").iterdir())) == 2
-    assert texts(tmp_path / "rollouts.before-2") == earlier
+    assert texts(tmp_path / "rollouts.before-3") == earlier
 
 
 def texts(folder: Path) -> list[str]:

@@ -200,6 +200,22 @@ def test_the_limits_of_what_is_honoured(
     assert len(found) == 1 and words in found[0], found
 
 
+@over(
+    "changes",
+    [
+        {"save_strategy": "steps", "save_steps": 0.25, "max_steps": 8},
+        {"save_strategy": "best", "metric_for_best_model": "reward", "eval_strategy": "epoch"},
+        {"save_strategy": "best", "metric_for_best_model": "reward", "eval_strategy": "epoch",
+         "num_iterations": 2},
+    ],
+)  # fmt: skip
+def test_checkpoints_by_a_share_of_the_steps_or_by_the_epoch_are_taken(
+    changes: dict[str, Any], tmp_path: Path
+) -> None:
+    asked = config(tmp_path, per_device_eval_batch_size=8, **changes)
+    assert not settings.refused(asked, strategy=GRPO)
+
+
 def test_a_field_of_a_later_trl_is_refused_when_it_is_set(tmp_path: Path) -> None:
     @dataclass
     class Later(GRPOConfig):
