@@ -112,7 +112,7 @@ class Ray(Launcher):
             options["scheduling_strategy"] = place(group, placement_group_bundle_index=0)
             options["runtime_env"] = {"env_vars": bundles.environment(exchange=exchange)}
         task = ray.remote(**options, max_retries=self.retries)(run_trial)
-        return task.remote(job, cwd=Path.cwd())
+        return task.remote(job, cwd=Path.cwd(), since=stamp(job))
 
 
 @contextmanager

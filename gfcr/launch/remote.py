@@ -10,15 +10,19 @@ from gfcr.launch.process import TrialProcess
 _POLL_S = 0.5
 
 
-def run_trial(job: Job, *, cwd: Path) -> dict[str, Any]:
-    """Runs the trial on a node, and ends it when the task is cancelled."""
+def run_trial(job: Job, *, cwd: Path, since: int) -> dict[str, Any]:
+    """Runs the trial on a node, and ends it when the task is cancelled.
+
+    If its `stamp` is not `since`, that of its submission, another node began it: it goes on.
+    """
     if not job.folder.parent.is_dir():
         error = (
             f"{job.folder.parent} is not on this node: give `folder` on a file system that the "
             "nodes of the cluster share."
         )
         return {"status": "failed", "error": error}
-    process = TrialProcess(job, cwd=cwd)
+    fresh = job.fresh and stamp(job) == since
+    process = TrialProcess(replace(job, fresh=fresh), cwd=cwd)
     try:
         while (result := process.wait(_POLL_S)) is None:
             pass

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, final
 
@@ -90,7 +90,7 @@ class Slurm(Launcher):
                 slurm_max_num_timeout=self.timeouts,
             )
             executor.update_parameters(**self._parameters(job))
-            submitted = executor.submit(_Trial(job=found, cwd=Path.cwd()))
+            submitted = executor.submit(_Trial(job=found, cwd=Path.cwd(), since=before))
         except Exception as error:
             raise GfcrError(
                 f"launcher: {job.name} was not taken by cluster={self.cluster} "
@@ -122,14 +122,14 @@ class _Trial:
 
     job: Job
     cwd: Path
+    since: int
 
     def __call__(self) -> dict[str, Any]:
-        return run_trial(self.job, cwd=self.cwd)
+        return run_trial(self.job, cwd=self.cwd, since=self.since)
 
     def checkpoint(self) -> Any:
         """Called by submitit when the job is preempted or meets its time limit."""
-        helpers = optional.load("submitit.helpers")
-        return helpers.DelayedSubmission(replace(self, job=replace(self.job, fresh=False)))
+        return optional.load("submitit.helpers").DelayedSubmission(self)
 
 
 def _result(submitted: Any) -> dict[str, Any]:

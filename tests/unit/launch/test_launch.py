@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from gfcr.launch.jigsaw import Jigsaw
 from gfcr.launch.local import Local
 from gfcr.launch.process import TrialProcess, is_held
 from gfcr.launch.ray import Ray
+from gfcr.launch.remote import run_trial, stamp
 from gfcr.tracking.folder import RunFolder
 from tests.cases import over
 from tests.launchers import launched, values_of
@@ -49,6 +51,16 @@ def until(ready: Callable[[], Any], *, seconds: float = 120) -> None:
 def trial_processes(folder: Path) -> list[int]:
     command = ["pgrep", "-f", f"gfcr.launch.child .*{folder}"]
     return list(map(int, subprocess.run(command, capture_output=True, text=True).stdout.split()))
+
+
+@pytest.mark.slow
+def test_a_trial_that_starts_over_does_so_once_whichever_nodes_are_lost(tmp_path: Path) -> None:
+    job = replace(jobs(tmp_path)[0], fresh=True)
+    job.folder.parent.mkdir(parents=True)
+    submitted = {"cwd": Path.cwd(), "since": stamp(job)}
+    first, again = (run_trial(job, **submitted) for _ in range(2))
+    assert first["status"] == "finished" and first == again
+    assert not [p.name for p in job.folder.parent.iterdir() if ".old-" in p.name]
 
 
 @pytest.mark.slow
