@@ -63,7 +63,8 @@ class Forks:
             return None
         if not self._idle:
             line, pipe = command("gfcr.launch.warm", arguments=self._libraries), subprocess.PIPE
-            self._idle.append(subprocess.Popen(line, stdin=pipe, stdout=pipe, stderr=log))
+            made = subprocess.Popen(line, bufsize=0, stdin=pipe, stdout=pipe, stderr=log)
+            self._idle.append(made)  # unbuffered: `select` sees each answer that was not read
             self._warm += self._idle
         warm = self._idle.pop()
         assert warm.stdin and warm.stdout

@@ -72,6 +72,19 @@ def warm_pid(forks: Forks) -> int:
     return forks._warm[0].pid
 
 
+def test_a_trial_that_ends_before_its_launcher_looks_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where a sweep was suspended: both answers of the warm process are there at once."""
+    script = "import os, time; os.write(1, b'7\\n3\\n'); time.sleep(60)"
+    answers = [sys.executable, "-c", script]
+    monkeypatch.setattr("gfcr.launch.forked.command", lambda *_, **__: answers)
+    forks = Forks(["numpy.random"])
+    trial = forks.start([], log=subprocess.DEVNULL)
+    assert trial is not None and trial.wait(30) == 3
+    forks.close()
+
+
 @pytest.mark.slow
 def test_a_forked_trial_is_what_a_fresh_one_is_and_pauses_when_asked(
     tmp_path: Path, forks: Forks
