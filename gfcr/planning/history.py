@@ -14,14 +14,16 @@ Family: TypeAlias = frozenset[tuple[str, str]]
 """The flattened keys of a spec with their values, as far as they decide the cost."""
 
 _PROBE_PROMPTS = 16
-_KEPT = ("model", "prompts", "task.", "strategy.", "engine.", "trainer.", "sampling.")
-_LEFT = ("trainer.max_steps",)
+_KEPT = ("model", "prompts", "task.", "strategy.", "engine.", "trainer.", "schedule.", "sampling.")
+_ANSWERS = ("evaluation.sampling.", "evaluation.generate.")
 
 
 def family(params: Mapping[str, str]) -> Family:
-    """Returns what decides the cost of an update: all but seed, length, evaluation and names."""
+    """Returns what decides the cost of an update and a held-out answer: not how many, nor seeds."""
     return frozenset(
-        (key, value) for key, value in params.items() if key.startswith(_KEPT) and key not in _LEFT
+        (key, value)
+        for key, value in params.items()
+        if key.startswith((*_KEPT, *_ANSWERS)) and key != "trainer.max_steps"
     )
 
 

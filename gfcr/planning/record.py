@@ -185,7 +185,8 @@ def _power(plan: StudyPlan) -> list[str]:
 def _time(plan: StudyPlan) -> str:
     if plan.seconds is None:
         return "unknown seconds, as the runs that would tell them shared cores"
-    seconds = plan.seconds / plan.at_once
+    left = sum(arm.open for arm in plan.arms)
+    seconds = plan.seconds / max(left, 1) * -(-left // plan.at_once)  # turns of runs side by side
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

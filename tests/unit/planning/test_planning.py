@@ -1,6 +1,7 @@
 """Plans of studies on the fake engine."""
 
 import json
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from gfcr.tracking import checksum
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.names import CORES, LENT
+from tests.cases import over
 from tests.commands import gfcr
 from tests.heldout import asked, measured
 from tests.launchers import HERE
@@ -125,6 +127,27 @@ def test_runs_that_shared_cores_tell_tokens_and_no_seconds(tmp_path: Path) -> No
     finished(one, scores={arm: rows[1:] for arm, rows in held.items()})
     plan = planning.plan(load(tmp_path, seeds=[0, 1, 2]))
     assert [arm.seconds for arm in plan.arms] == [70.0] * 2, "of the runs that had their own"
+
+
+def test_another_schedule_or_other_held_out_answers_tell_nothing(tmp_path: Path) -> None:
+    study = load(tmp_path)
+    finished(study, scores={arm: scores(np.random.default_rng(0), seeds=2) for arm in study.arms})
+    ahead = load(tmp_path, schedule={"name": "lag", "updates": 1}, seeds=[2])
+    assert {arm.source for arm in planning.plan(ahead).arms} == {"unknown"}
+    longer = {"prompts": 8, "sampling": {"max_tokens": 4096}}
+    plan = planning.plan(load(tmp_path, evaluation=longer, seeds=[2]))
+    assert {arm.nearest for arm in plan.arms} == {("evaluation.sampling.max_tokens",)}
+
+
+@over(("left", "took"), [(0, "0 s"), (1, "70 s"), (2, "70 s"), (3, "2 min")])
+def test_a_run_takes_its_time_however_many_could_run_beside_it(left: int, took: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        one = {"arms": {"grpo": {"strategy": "grpo"}}}
+        study = load(Path(folder), **one)
+        finished(study, scores={"grpo": scores(np.random.default_rng(0), seeds=2)})
+        pairs = {"launcher": {"name": "local", "parallel": 2}, "seeds": [*range(2 + left)]}
+        plan = planning.plan(load(Path(folder), **one, **pairs))
+        assert _sentences(plan)[0].endswith(f" tokens, {took}.")
 
 
 def test_another_strategy_tells_nothing(tmp_path: Path) -> None:
