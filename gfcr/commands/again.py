@@ -37,7 +37,7 @@ def experiment_of(run: RunRecord) -> dict[str, Any]:
             f"{who}: what its record asks for resolves to spec {rebuilt} in this version of gfcr, "
             f"not to {recorded}: submit with the version that ran it."
         )
-    for stage in ("filters", "controls"):
+    for stage in ("filters", "controls", "replays"):
         if card.tags[f"gfcr.{stage}"] != _tag(run, stage):
             raise ConfigError(f"{who}: the order of its {stage} cannot be told from its record.")
     return values
@@ -47,7 +47,7 @@ def _strategy(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the strategy's values, with null for parts of its function that the run removed."""
     usual = strategies.load(str(spec["name"])).spec()
     values = dict(spec)
-    for stage in ("filters", "controls"):
+    for stage in ("filters", "controls", "replays"):
         removed = [name for name in usual[stage] if name not in spec[stage]]
         values[stage] = {**spec[stage], **dict.fromkeys(removed)}
     return values

@@ -175,6 +175,12 @@ def test_an_experiment_says_what_the_study_said_and_removes_what_the_run_had_not
     assert experiment_of(lone)["roster"] == {}
 
 
+def test_a_replay_that_the_run_had_removed_is_removed_again():
+    removed = {"name": "april", "replays": {"partial_rollouts": None}}
+    values = experiment_of(made("grpo (2)", 0, strategy=json.dumps(removed)))
+    assert values["strategy"]["replays"] == {"partial_rollouts": None}
+
+
 def test_a_row_that_cannot_be_run_again_is_refused_with_the_reason():
     run = made("dapo", 1)
     with pytest.raises(ConfigError) as error:
