@@ -86,10 +86,9 @@ def _with_prompts(found: Rehearsal, resolved: Resolved, *, accepted: bool) -> Re
 def _standing(resolved: Resolved, *, fresh: bool) -> Rehearsal:
     records = RunFolder(resolved.folder)
     start = Rehearsal(would="start", detail="", folder=resolved.folder)
-    if fresh:
+    if fresh and resolved.folder.exists():
         aside = f"keeps {resolved.folder} under another name"
-        there = resolved.folder.exists()
-        return replace(start, would="start over", detail=aside) if there else start
+        return replace(start, would="start over", detail=aside)
     if (records.result() or {}).get("status") == "finished":
         return replace(start, would="be shown, finished")
     whole = checkpoint.newest_whole(resolved.folder / "checkpoints", read=checkpoint.load)

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, final
 
 from annotated_types import Interval
@@ -223,13 +223,10 @@ class RunSource:
 
     def spent(self) -> str | None:
         """Returns the name of the budget that is used up; None if none is."""
-        budget, memory = self._config.budget, self.memory
-        bounds = (
-            ("generated_tokens", budget.generated_tokens, self._training_tokens()),
-            ("seconds", budget.seconds, self.elapsed_s),
-            ("verifier_calls", budget.verifier_calls, memory.verifier_calls),
-        )
-        return next((n for n, bound, now in bounds if bound is not None and now >= bound), None)
+        bounds = asdict(self._config.budget)
+        now = {"generated_tokens": self._training_tokens(), "seconds": self.elapsed_s}
+        now["verifier_calls"] = self.memory.verifier_calls
+        return next((k for k, n in now.items() if bounds[k] is not None and n >= bounds[k]), None)
 
     def paused(self) -> bool:
         """See `schedule.base.Work.paused`."""
