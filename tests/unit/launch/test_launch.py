@@ -119,6 +119,7 @@ def test_a_sweep_that_lends_cores_goes_on_after_a_kill(tmp_path: Path) -> None:
     assert made(tmp_path) == 2 * 60
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
 @pytest.mark.slow
 def test_a_trial_that_is_killed_leaves_its_cores_to_the_other_and_goes_on_later(
     tmp_path: Path,

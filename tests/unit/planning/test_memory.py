@@ -202,3 +202,10 @@ def test_a_machine_without_a_gpu_is_asked_for_its_memory(monkeypatch: pytest.Mon
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (0, GIB))
     assert plan._gpu() == GIB
+
+
+def test_options_of_the_other_plan_are_refused() -> None:
+    file = str(ROOT / "experiments/gsm8k/grpo.yaml")
+    for options in (["--gpu", "80"], ["--memory", "--effect", "0.1"], ["--memory", "--calibrate"]):
+        done = gfcr("plan", file, *options)
+        assert done.returncode == 2 and "--memory and --gpu go together" in done.stderr, options
