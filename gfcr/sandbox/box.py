@@ -19,8 +19,6 @@ from gfcr.sandbox.spec import Limits, python, spec_of
 
 _SETTING_UP_S: Final = 20.0
 _CLEARING_S: Final = 10.0
-
-
 _ADVICE: Final = (
     "It is made of user namespaces, which this machine or its container may not permit: allow them "
     "(sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns=0), or allow "
@@ -97,13 +95,9 @@ class Box:
             pass
         ended = self.close()
         kind = "output" if self.flooded else ended["ended"]
-        return Outcome(
-            ended=kind,
-            code=ended["code"],
-            output=bytes(self._lines[1]),
-            errors=bytes(self._lines[2]),
-            seconds=ended["seconds"],
-        )
+        output, errors = map(bytes, self._lines.values())
+        code, seconds = ended["code"], ended["seconds"]
+        return Outcome(ended=kind, code=code, output=output, errors=errors, seconds=seconds)
 
     def ask(self, line: bytes) -> bytes | None:
         """Sends a line, and returns the next line the program writes; None where it has ended."""
@@ -185,7 +179,6 @@ class Box:
         status, status_end = os.pipe()
         result, result_end = os.pipe()
         ends = (held, status_end, result_end)
-        os.write(held, b"")
         with open(held, "wb", closefd=False) as file:
             file.write(json.dumps(spec).encode())
         os.lseek(held, 0, os.SEEK_SET)

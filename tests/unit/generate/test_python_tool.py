@@ -35,9 +35,10 @@ def answer(program: str, **settings: Any) -> str:
         ("print(1); 1 / 0", "ZeroDivisionError: division by zero"),
         ("def f(:", "SyntaxError: invalid syntax"),
         ("raise SystemExit(3)", "exit 3"),
+        ("print(1); exit()", "1"),
         ("import os; os.kill(os.getpid(), 9)", "exit 137"),
         ("print('é')", "é"),
-        ("\0", "SyntaxError: source code cannot contain null bytes"),
+        ("\0", "SyntaxError: source code string cannot contain null bytes"),
     ],
 )
 def test_a_program_s_output_is_its_answer_or_its_error_s_last_line(program: str, said: str) -> None:
