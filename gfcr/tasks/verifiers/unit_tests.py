@@ -2,6 +2,7 @@
 
 import ast
 import json
+import sys
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, final
@@ -146,6 +147,11 @@ def problem(tests: str) -> str | None:
         nodes = [*ast.walk(ast.parse(found))]
     except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
         return str(error)
+    named = {a.name for n in nodes if isinstance(n, ast.Import) for a in n.names}
+    named |= {n.module or "." for n in nodes if isinstance(n, ast.ImportFrom)}
+    for name in sorted(named):
+        if name.partition(".")[0] not in sys.stdlib_module_names:
+            return f"it imports {name}, and only the standard library is there"
     return None if any(isinstance(n, ast.Assert) for n in nodes) else "it holds no assert"
 
 

@@ -48,6 +48,8 @@ def test_asserts(text: str, reward: float, share: float) -> None:
         ("print(int(input()) + 1)", 1.0, 1.0),
         ("print(2)", 0.0, 0.5),
         ("print(int(input()) + 1)\nraise SystemExit(1)", 0.0, 0.0),
+        ("from __future__ import annotations\nprint(int(input()) + 1)\nexit()", 1.0, 1.0),
+        ("if __name__ == '__main__':\n    print(int(input()) + 1)\n    quit(1)", 0.0, 0.0),
         ("input()", 0.0, 0.0),
     ],
 )
@@ -92,6 +94,15 @@ def test_tests_that_cannot_test_are_unscorable() -> None:
     for answer in ("no tests", "x = 1", "{}", "[]", '{"inputs": ["1"], "outputs": []}', "12"):
         verdict = UnitTests().verify(RIGHT, answer=answer)
         assert verdict.reward is None and verdict.error and UnitTests().check(answer)
+
+
+@over("line", ["import numpy as np", "import json, pytest", "from solution.own import f"])
+def test_tests_that_import_what_the_sandbox_lacks_are_unscorable(line: str) -> None:
+    """Else every program fails them, the right ones too."""
+    for answer in (f"{line}\n{ASSERTS}", f"def test_f():\n    {line}\n    assert f(1) == 2"):
+        verdict = UnitTests().verify(RIGHT, answer=answer)
+        assert verdict.reward is None and "only the standard library" in str(verdict.error)
+    assert UnitTests().check(f"import os.path\nfrom math import gcd\n{ASSERTS}") is None
 
 
 @needs_one
