@@ -90,7 +90,10 @@ class Sql(Verifier):
             made.set_authorizer(_authorize)
             over = time.monotonic() + self.seconds / 2
             made.set_progress_handler(lambda: time.monotonic() > over, 1000)
-            found = made.execute(query).fetchmany(self.most_rows + 1)
+            asked = made.execute(query)
+            found = asked.fetchmany(self.most_rows + 1)
+        if asked.description is None:
+            raise ValueError("it is no query")
         if len(found) > self.most_rows:
             raise ValueError(f"more than {self.most_rows} rows")
         return found
@@ -114,13 +117,9 @@ def _equal(given: Sequence[Any], wanted: Sequence[Any], *, ordered: bool) -> boo
     if len(given) != len(wanted):
         return False
     if not ordered:
-        given, wanted = sorted(given, key=_key), sorted(wanted, key=_key)
+        # Rows that differ in a float's last digits are neighbours.
+        given, wanted = (sorted(r, key=lambda row: [*map(_kind, row)]) for r in (given, wanted))
     return all(_same(one, other) for one, other in zip(given, wanted, strict=True))
-
-
-def _key(row: tuple[Any, ...]) -> list[tuple[str, Any]]:
-    """Returns a sort key by which rows that differ in a float's last digits are neighbours."""
-    return [_kind(value) for value in row]
 
 
 def _kind(value: Any) -> tuple[str, Any]:

@@ -77,6 +77,12 @@ def test_a_query_without_end_is_worth_0_in_time_and_a_flood_too() -> None:
     assert time.monotonic() - began < 5
 
 
+@over("query", ["", "-- no idea", ";", "```sql\n```"])
+def test_no_query_is_none_that_finds_nothing(query: str) -> None:
+    assert ask(f"{ALL} WHERE 0", f"{ALL} WHERE 0") == 1
+    assert ask(query, f"{ALL} WHERE 0") == 0 and ask(ALL, query or ";") is None
+
+
 @over("database", ["CREATE nonsense", None, 7])
 def test_a_database_or_an_answer_that_is_none_is_unscorable(database: object) -> None:
     assert ask(ALL, ALL, database=database) is None
