@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, Literal, final
 from gfcr.errors import ConfigError
 from gfcr.seeds import rng
 from gfcr.tasks.base import Verdict
-from gfcr.tasks.verifiers.base import Verifier, load
+from gfcr.tasks.verifiers.base import Verifier, answers_of, load
 from gfcr.types import Prompt
 from gfcr.values import plain
 from gfcr.values.ranges import Checked, File, NonNegative, Seed, Share
@@ -100,6 +100,8 @@ class Cascade(Verifier):
         cost, last = 0.0, len(self._made) - 1
         verdict = Verdict(reward=None)
         for number, (tier, made) in enumerate(self._made):
+            if number < last and any(map(made.check, answers_of(prompt))):
+                continue  # 3 is no root of 3, of which it alone would read the 3
             cost += tier.cost
             verdict = _asked(made, prompt, text)
             if number == last or _is_sure(tier, verdict):

@@ -8,8 +8,9 @@ import pytest
 
 from gfcr.errors import ConfigError
 from gfcr.tasks.dataset import Dataset
-from gfcr.tasks.verifiers.base import load
+from gfcr.tasks.verifiers.base import ANSWERS, load
 from gfcr.tasks.verifiers.cascade import Cascade
+from gfcr.types import Prompt
 from tests.cases import over
 
 TIERS: list[dict[str, Any]] = [
@@ -40,6 +41,16 @@ def test_one_that_cannot_judge_leaves_it_to_the_next() -> None:
     last = Cascade(tiers=[{"verifier": "exact"}, {"verifier": "numeric"}], audit=0.0)
     verdict = last.verify("4", answer="four")
     assert verdict.reward is None and "no number" in str(verdict.error)
+
+
+@over("answer", ["2\\sqrt{3}", "x + 3", "(2, 3)", "\\pm 3"])
+def test_a_tier_is_not_asked_about_answers_that_it_would_refuse(answer: str) -> None:
+    """A verifier of numbers alone would refuse the dataset: it sees the 3 of each."""
+    made = Cascade(tiers=[{"verifier": "numeric"}, {"verifier": "exact"}], audit=0.0)
+    assert made.verify("3", answer=answer).reward == 0
+    assert made.verify(answer, answer=answer).scores == {"tier": 1, "cost": 1}
+    several = Prompt(id="p", tokens=(), text="", answer="7", meta={ANSWERS: ("7", answer)})
+    assert [made.judge(several, text=t).reward for t in ("3", "7", "8")] == [0, 1, 0]
 
 
 def test_audits_are_a_share_drawn_alike_each_time_and_count_disagreement() -> None:
