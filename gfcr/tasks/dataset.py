@@ -105,13 +105,8 @@ class Dataset(Task):
     @property
     def reward_range(self) -> tuple[float, float] | None:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on a field
         """Range of held-out scores: [0, 1] for gfcr's verifiers, else `verifier_range`."""
-        if not isinstance(self._verifier, Function):
-            return 0.0, 1.0
-        return (
-            None
-            if self.verifier_range is None
-            else (self.verifier_range[0], self.verifier_range[1])
-        )
+        bounds = self.verifier_range if isinstance(self._verifier, Function) else (0.0, 1.0)
+        return None if bounds is None else (bounds[0], bounds[1])
 
     @property
     def slow(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on a field
@@ -183,10 +178,8 @@ class Dataset(Task):
         """Asks the rewards, and the verifier where there are none and of held-out answers."""
         trained = [bool(self.rewards) and EVALUATED not in a.prompt.meta for a in asked]
         found = dict[int, Verdict]()
-        for rewarded, score in (
-            (True, self._trained_on.judge_all),
-            (False, self._verifier.judge_all),
-        ):
+        scorers = {True: self._trained_on.judge_all, False: self._verifier.judge_all}
+        for rewarded, score in scorers.items():
             if some := [i for i, is_trained in enumerate(trained) if is_trained == rewarded]:
                 found |= zip(some, score([asked[i] for i in some]), strict=True)
         return [found[i] if t else self._in_range(found[i]) for i, t in enumerate(trained)]

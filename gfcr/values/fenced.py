@@ -4,7 +4,8 @@ import re
 from textwrap import dedent
 from typing import Final
 
-_FENCED: Final = re.compile(r"(```|~~~)([^\n`]*)\n(.*?)(?:\1|\Z)", re.DOTALL)
+_FENCED: Final = re.compile(r"```[^\n`]+```|(```|~~~)([^\n`]*)\n(.*?)(?:\1|\Z)", re.DOTALL)
+"""A block, or code within a line, whose fences begin none."""
 _BOXED: Final = re.compile(r"\\f?boxed\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
 _GAP: Final = re.compile(r"\s{9,}")
 _CODE: Final = ("python", "python3", "py", "sql", "sqlite")
@@ -32,6 +33,7 @@ def last_box(text: str) -> str | None:
 
 def last_block(text: str) -> str:
     """Returns the last fenced block, closed or not, one of code if any is; else the whole text."""
-    blocks = [(name.strip().lower(), dedent(code)) for _, name, code in _FENCED.findall(said(text))]
+    found = _FENCED.findall(said(text))
+    blocks = [(name.strip().lower(), dedent(code)) for fence, name, code in found if fence]
     code = [block for name, block in blocks if name in _CODE] or [block for _, block in blocks]
     return code[-1] if code else said(text)

@@ -46,6 +46,9 @@ _SIMPLE: Final = re.compile(
 _SIGNS: Final = {0x2212: "-", 0x221E: r"\infty ", 0xB7: r"\cdot ", 0x22C5: r"\cdot ", 0xB2: "^{2}"}
 _WIDE: Final = {0xFF10 + digit: str(digit) for digit in range(10)}
 _SPELLINGS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (
+    (re.compile(r"(?<![\w)$])-\$(?=[\d.])"), "$-"),
+    (re.compile(r"(\A\s*|[=:] ?|\bis )\+(?=[\d.])"), r"\1"),
+    (re.compile(r"(?<![\w.})])\.(?=\d)"), "0."),
     (re.compile(r"(?<=\d)(?:\\[,;:! ]|[\u2009\u202f])(?=\d{3}(?!\d))"), ""),
     (re.compile(r"√\s*(?:\(([^()]*)\)|(\w+))"), lambda root: rf"\sqrt{{{root[1] or root[2]}}}"),
     (re.compile(r"(\d+)\.(\d*)\\overline\s*\{(\d+)\}"), lambda found: _repeating(found)),
@@ -225,21 +228,14 @@ def _quantities(found: Any) -> list[Any]:
 
 
 def _differ(one: Any, other: Any, *, precision: int) -> bool:
-    if not all(getattr(e, "is_number", False) and not _is_lenient(e) for e in (one, other)):
+    kind, pair = import_module("sympy"), (one, other)
+    # One that is not evaluated is a percentage, which the library equates with its number.
+    if not all(getattr(e, "is_number", False) and not e.has(kind.UnevaluatedExpr) for e in pair):
         return False
-    a, b = (e.doit().evalf(_DIGITS) for e in (one, other))
+    a, b = (e.doit().evalf(_DIGITS) for e in pair)
     larger = max(abs(a), abs(b))
     if not larger.is_comparable or not larger.is_finite:
         return False
-    if not any(_has_float(e) for e in (one, other)):
+    if not any(e.atoms(kind.Float) for e in pair):
         return bool(abs(a - b) > larger * 1e-15)
     return bool(larger < _SMALL and abs(a - b) > larger * 5 * 10.0**-precision)
-
-
-def _is_lenient(found: Any) -> bool:
-    """Whether it is a percentage, which the library equates with its number: 9% and 9."""
-    return bool(found.has(import_module("sympy").UnevaluatedExpr))
-
-
-def _has_float(found: Any) -> bool:
-    return bool(found.atoms(import_module("sympy").Float))

@@ -26,12 +26,13 @@ _NUMBER: Final = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+_OWED: Final = re.compile(r"(?<![\w)$])-\\?[$\u00a3\u20ac\u00a5](?=[\d.])")
 _MINUS: Final = str.maketrans(dict.fromkeys("\u2212\u2013\uff0d\ufe63", "-"))
 _SPACES: Final = re.compile(r"(?<=\d)(?:[\u00a0\u2007\u2009\u202f~]|\\[,;: ])(?=\d{3})")
 _RAISED: Final = re.compile(r"(?<=\d)([⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)")
 _LOWERED: Final = str.maketrans("⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "+-0123456789")
 _BRACED: Final = re.compile(r"\^\s*\{\s*([-+]?\s*\d+)\s*\}")
-_PART: Final = r"\s*(?:\{\s*(\d+)\s*\}|(\d))"
+_PART: Final = r"\s*(?:\{\s*([-+]?\d+)\s*\}|(\d))"
 _FRACTION: Final = re.compile(rf"(?:(?<!\d)(\d++))?\s*\\[dt]?frac{_PART}{_PART}")
 _MIXED: Final = re.compile(r"(?<![\d.,/])(\d+) (\d+)/(\d+)")
 _UNIT: Final = re.compile(r"(?<=[A-Za-z}])\s*\^\s*(?:\d|\{\d\})")
@@ -43,9 +44,11 @@ _OR: Final = re.compile(
 """What stands between two numbers of which a completion leaves open which it means."""
 _SCALES: Final = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _MORE: Final = re.compile(
-    r"\\(?:sqrt|pi|overline)|[√π]|\d[:!_-]|(?<=\d)(?<!(?<!\d)10)\^|\d,\d\d?(?!\d)|\b[a-z][-+*/]"
+    r"\\(?:sqrt|pi|overline|pm|infty|log|ln|sin|cos|tan|cup|le(?!ft)|[gn]e)|[√π±∞<>≤≥]"
+    r"|\d[:!_+-]|(?<=\d)(?<!(?<!\d)10)\^(?!\{?\\circ)|\d,\d\d?(?!\d)|(?:\b[a-z]|\d[a-df-z])[-+*/]"
 )
-"""Within an answer of one word what makes it more than a number: 12:30, 3!, x+3, a date, a list."""
+_PROSE: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}|[\n#]")
+"""Within an answer of no words what makes it more than a number: 12:30, 3!, x+3, a date, a list."""
 
 
 @final
@@ -78,7 +81,7 @@ class Numeric(Verifier):
 
     def check(self, answer: str) -> str | None:
         """Returns what is wrong with an answer that is no number, or more than one."""
-        if " " not in answer and _MORE.search(answer):
+        if not _PROSE.search(answer) and _MORE.search(answer.replace(" ", "")):
             return "it is more than a number"
         return None if last_number(answer) is not None else "it holds no number"
 
@@ -109,7 +112,7 @@ def _plain(text: str) -> str:
     """Returns a text with its numbers spelt in few ways, whatever typeset them."""
     text = _SPACES.sub(" ", close(text).translate(_MINUS).replace("{,}", ","))
     text = _RAISED.sub(lambda raised: "^" + raised[1].translate(_LOWERED), text)
-    text = _APART.sub(r"\1", text)
+    text = _APART.sub(r"\1", _OWED.sub("-", text))
     text = _BRACED.sub(lambda braced: "^" + braced[1].replace(" ", ""), text)
     return _MIXED.sub(_over, _FRACTION.sub(_over, _UNIT.sub("", text)))
 
@@ -119,8 +122,9 @@ def _over(written: re.Match[str]) -> str:
     whole, *parts = written.groups()
     above, under = (part for part in parts if part)
     try:
-        return f"{int(whole or 0) * int(under) + int(above)}/{under}"
-    except ValueError:
+        found = int(whole or 0) + Fraction(int(above), int(under))
+        return f"{' ' * (found < 0)}{found.numerator}/{found.denominator}"
+    except (ValueError, ZeroDivisionError):
         return "1/0"  # more digits than Python reads: no number, as where they stand by themselves
 
 

@@ -61,6 +61,13 @@ EXPRESSIONS = [
     ("5", "It is 4 or 5.", 0),
     ("x=5", "x=4 or x=5", 0),
     ("4,5", "4 or 5", 1),
+    ("-5", "The change is -$5.", 1),
+    ("5", "The change is -$5$", 0),
+    ("-5", r"-\$5", 1),
+    ("5", "Answer: +5", 1),
+    ("5", "$2 +3$", 1),
+    ("-0.5", "It is -.5", 1),
+    ("0.5", ".5", 1),
     (r"m \geq \sqrt{2}", r"$m \in [\sqrt{2}, +\infty)$", 1),  # Math-Verify 25
 ]
 
@@ -88,6 +95,15 @@ NUMBERS = [
     ("1", "1 million", 0),
     ("50", "50%", 1),
     ("0.5", "50%", 0),
+    ("-0.75", r"\boxed{\frac{-3}{4}}", 1),
+    ("4", r"\boxed{\frac{-3}{4}}", 0),
+    (r"\frac{3}{-4}", r"x = -\frac{3}{4}", 1),
+    ("3/4", r"\frac{-3}{-4}", 1),
+    ("-5", "The change is -$5.", 1),
+    ("5", "The change is -$5.", 0),
+    ("-5", "\u2212\u20ac5", 1),
+    ("3", "5-$3", 1),
+    ("90^\\circ", "90", 1),
     ("5", "4 or 5", 0),
     ("5", r"\boxed{4 \text{ or } 5}", 0),
     ("5", "Is it 4 or 5? It is 5.", 1),
@@ -175,7 +191,14 @@ def test_a_marked_number_is_that_of_its_line_whatever_follows() -> None:  # verl
     assert marked.verify("42", answer="42").reward == 0
 
 
-@over("answer", ["12:30", "2024-01-02", r"2\sqrt{3}", r"3\pi", "x+3", "1,2,3", "2^{10}", "3!"])
+@over(
+    "answer",
+    [
+        *("12:30", "2024-01-02", r"2\sqrt{3}", r"3\pi", "x+3", "1,2,3", "2^{10}", "3!", "(3, 5)"),
+        *("x^2 + 7x + 10", r"\left( 3, \frac{\pi}{2} \right)", r"3 \sqrt{2}", r"\pm 2", "x < 3"),
+        *(r"(-\infty, 3)", "1, 2, 3", r"\log_2 3", r"x \le 3"),
+    ],
+)
 def test_an_answer_that_is_more_than_a_number_is_refused(answer: str) -> None:
     """Its last number would be compared alone: 11:30 is not 12:30."""
     assert Numeric().check(answer) == "it is more than a number"
@@ -201,6 +224,8 @@ def test_what_can_be_computed_is(text: str) -> None:
         "~~~python\nX\n~~~",
         "<answer>X</answer>",
         "<answer>```\nX\n```</answer>",
+        "First ```sort``` it:\n```python\nX\n```",
+        "```python\nX\n```\nIt has ```f``` and\nends.",
     ],
 )
 def test_code_is_what_is_labelled_so_and_said_at_last(text: str) -> None:
