@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, cast
 from annotated_types import Interval
 
 from gfcr.errors import ConfigError, unknown_name
+from gfcr.values.merging import combine
 from gfcr.values.plain import is_mapping
 from gfcr.values.ranges import Checked, Count, Seed, Word
 
@@ -57,11 +58,9 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns `{"strategy": {"group_size": 4}}` for `{"strategy.group_size": 4}`."""
     made: dict[str, Any] = {}
     for key, value in values.items():
-        *path, last = key.split(".")
-        place = made
-        for name in path:
-            place = place.setdefault(name, {})
-        place[last] = value
+        for name in reversed(key.split(".")):
+            value = {name: value}
+        made = combine(made, value)
     return made
 
 

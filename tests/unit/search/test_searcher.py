@@ -108,6 +108,9 @@ def test_a_failed_candidate_is_no_best() -> None:
 
 def test_dotted_keys_are_nested() -> None:
     assert nested({"a.b": 1, "a.c.d": 2, "e": 3}) == {"a": {"b": 1, "c": {"d": 2}}, "e": 3}
+    parted = {"strategy": {"name": "dapo", "group_size": 8}}  # a name, and settings beside it
+    assert nested({"strategy": "dapo", "strategy.group_size": 8}) == parted
+    assert nested({"strategy.group_size": 8, "strategy": "dapo"}) == parted
 
 
 BAD = {
