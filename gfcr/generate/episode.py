@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, final
 
 from annotated_types import Len
 
-from gfcr.errors import ConfigError, shown
+from gfcr.errors import ConfigError, TaskError, shown
 from gfcr.generate._scenes import EpisodeLost, Scenes
 from gfcr.generate.environments.base import Environment, Observation, World
 from gfcr.generate.environments.hosted import Hosted
@@ -100,7 +100,7 @@ class Episode(Generate):
         try:
             last = await self._act(scenes, hosted=hosted, session=session)
             verdict = await self._verdict(last, scenes=scenes, hosted=hosted, session=session)
-        except EpisodeLost as lost:
+        except (EpisodeLost, TaskError) as lost:  # or it says what no token is there for
             verdict = Verdict(reward=None, error=str(lost))
         finally:
             hosted.close()  # also where the group is cut

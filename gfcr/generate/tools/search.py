@@ -73,7 +73,7 @@ def _index(documents: str, column: str, k1: float, b: float) -> tuple[Sequence[s
 
 def _read(path: Path, *, column: str) -> list[str]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")
         texts = [line.strip() for line in lines if line.strip()]
         if path.suffix == ".jsonl":
             texts = [json.loads(line)[column] for line in texts]

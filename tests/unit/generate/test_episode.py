@@ -214,7 +214,9 @@ class Broken(World):
         return Observation(text="?")
 
     def act(self, action: str) -> Observation:
-        wrong: Any = {"1=": "a text", "2=": Observation(history="1=")}[action]
+        wrong: Any = {"1=": "a text", "2=": Observation(history="1="), "3=": Observation(text="é")}[
+            action
+        ]
         return wrong
 
     def verdict(self, last: str) -> Verdict | None:
@@ -241,6 +243,7 @@ class Bounded(make.CoinTask):
     [
         ("1=", "the environment returned 'a text': return an Observation"),
         ("2=", "set episode.per_turn=true"),
+        ("3=", "vocabulary has no token for 'é'"),
         ("#1", "returned '1'"),
         ("#2", r"reward 2.5 is outside \[0, 1\], between which those of task Bounded lie"),
         ("#3", "nan"),

@@ -63,6 +63,9 @@ def test_the_top_ones_are_given_one_a_line_and_bounded(tmp_path: Path) -> None:
     assert said(one, "<tool_call>cat") == "a cat" == said(one, "<tool_call>dog <tool_call>cat")
     assert said(one, "<tool_call>zebra") == NOTHING
     assert said(Search(documents=str(file), most_chars=3), "<tool_call>dog") == "the..."
+    file = tmp_path / "raw.jsonl"
+    file.write_text('{"text": "one\u2028two\x85three"}\r\n{"text": "four"}\n', "utf-8")
+    assert said(Search(documents=str(file)), "<tool_call>two") == "one two three"
     lined = Search(documents=written(tmp_path, ["two\nlines", "one"]))
     assert said(lined, "<tool_call>lines") == "two lines"
 
