@@ -28,7 +28,7 @@ from gfcr.strategy import Strategy
 from gfcr.tasks.base import Task
 from gfcr.tasks.codec import HfCodec
 from gfcr.types import Prompt, Sampling
-from gfcr.values.overrides import parse_overrides
+from gfcr.values.overrides import apply_overrides
 from gfcr.values.ranges import Checked, Count
 
 K: Final = "draft_length"
@@ -148,7 +148,7 @@ def _changed(word: str) -> Iterator[Subject]:
     name, *changes = word.split() or [""]
     for subject in named(name):
         if changes and subject.spec is not None:
-            spec = {**subject.spec, **parse_overrides(changes)}
+            spec = {**subject.spec, **apply_overrides({}, changes)}
             yield replace(subject, label=" ".join([subject.label, *changes]), spec=spec)
         else:
             yield subject

@@ -20,7 +20,7 @@ from gfcr.errors import ConfigError, unknown_name
 from gfcr.shown import picture
 from gfcr.shown.text import plain
 from gfcr.sweep import problems
-from gfcr.values.overrides import parse_overrides
+from gfcr.values.overrides import apply_overrides
 
 _UNJUDGED = {"verdict": None, "q_value": None, "score_q": None}
 _IDLE = (
@@ -88,7 +88,7 @@ def _studies(
 
 
 def _changes(options: argparse.Namespace) -> dict[str, Any]:
-    given = parse_overrides(options.set)
+    given = apply_overrides({}, options.set)
     if options.launcher is not None:
         given["launcher"] = spoken(options.launcher, flag="--launcher")
     return given

@@ -9,7 +9,7 @@ from typing import Any, Final, get_args
 
 from gfcr.errors import ConfigError, shown
 from gfcr.values.merging import spelt
-from gfcr.values.overrides import parse_overrides
+from gfcr.values.overrides import apply_overrides
 from gfcr.values.ranges import describe
 from gfcr.values.types import adapter
 
@@ -60,7 +60,7 @@ def engine_changes(overrides: Sequence[str]) -> dict[str, Any]:
     Raises:
         ConfigError: one is no KEY=VALUE, or is not for the engine.
     """
-    given = spelt(parse_overrides(overrides))
+    given = spelt(apply_overrides({}, overrides))
     if other := sorted(given.keys() - {"engine"}):
         raise ConfigError(f"override {shown(other[0])} is not allowed here: give {ENGINE}.")
     return dict(given.get("engine", {}))
@@ -71,4 +71,4 @@ def spoken(text: str, *, flag: str) -> dict[str, Any]:
     words = shlex.split(text)
     if not words:
         raise ConfigError(f"{flag} '' is empty: give a name and its settings, see `gfcr list`.")
-    return {"name": words[0], **parse_overrides(words[1:])}
+    return {"name": words[0], **apply_overrides({}, words[1:])}

@@ -15,7 +15,7 @@ from gfcr.part import Part
 from gfcr.strategy import Strategy
 from gfcr.testing import laws
 from gfcr.testing.task_laws import laws_of
-from gfcr.values.overrides import parse_overrides
+from gfcr.values.overrides import apply_overrides
 
 _RUNS = "It runs"
 _IN_A_STRATEGY = ["generate", "filter", "control", "replay", "correction", "environment", "tool"]
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     """Checks the laws; exit code 1 where one is broken, or could not be asked."""
-    settings = parse_overrides(options.settings)
+    settings = apply_overrides({}, options.settings)
     found = named.find(str(options.name), parts_first=True)
     name, kind = found.name, found.kind
     _heard(options, kind=kind)

@@ -11,7 +11,7 @@ from gfcr.errors import GfcrError
 from gfcr.strategy import Strategy
 from gfcr.types import Sampling
 from gfcr.values import merging
-from gfcr.values.overrides import parse_overrides
+from gfcr.values.overrides import apply_overrides
 
 _KINDS: Final = ("task", "engine", "trainer", "schedule")  # a spec leaves out `sync`
 
@@ -32,7 +32,7 @@ def fitting(levers: Iterable[Lever], *, spec: Spec) -> tuple[Lever, ...]:
 
 def _fits(lever: Lever, *, strategy: Strategy, own: Spec) -> bool:
     try:
-        changes = parse_overrides(lever.overrides)
+        changes = apply_overrides({}, lever.overrides)
         changed = _changed(strategy, asked=dict(changes.pop("strategy", {})))
         return _checked(changed, values=merging.merge(own, changes)) != own
     except GfcrError:

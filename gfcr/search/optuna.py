@@ -8,12 +8,6 @@ from gfcr.code import optional
 from gfcr.search.space import Search
 
 
-def _optuna() -> Any:
-    optuna = optional.load("optuna")
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    return optuna
-
-
 @final
 class Searcher:
     """Chooses candidates by Optuna's ask and tell, stops them early, and knows the best.
@@ -30,7 +24,8 @@ class Searcher:
             halving: first rung and factor of asynchronous successive halving; needs a single
                 objective, as in Optuna.
         """
-        optuna = _optuna()
+        optuna = optional.load("optuna")
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
         kinds = optuna.samplers
         samplers = {"tpe": kinds.TPESampler, "nsga2": kinds.NSGAIISampler}
         self._search, self._optuna = search, optuna

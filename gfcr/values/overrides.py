@@ -1,7 +1,8 @@
 """Overrides of the command line, as in Hydra: `key=value`, `+key=value` and `~key`."""
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from gfcr.errors import ConfigError, shown, unknown_name
 from gfcr.values import reading
@@ -10,6 +11,9 @@ from gfcr.values.plain import at, leaves
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+
+
+_COMMENT: Final = re.compile(r"""(?!\s*['"\[{|>])(.*\s)?#""", re.DOTALL)
 
 
 class Override(NamedTuple):
@@ -48,16 +52,12 @@ def parse_override(text: str) -> Override:
         )
     if text.startswith("~"):
         return Override(dotted, None, removes=True)
+    if _COMMENT.match(value):
+        raise ConfigError(
+            f"override {shown(text)} is not allowed: behind # is a comment in YAML, which would be "
+            f"lost. Give the value in quotes of its own, as '{dotted}=\"...\"'."
+        )
     return Override(dotted, reading.parse(value, where=f"override {shown(dotted)}"))
-
-
-def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
-    """Returns `{"trainer": {"max_steps": 3}}` for `["trainer.max_steps=3"]`; the last one counts.
-
-    Raises:
-        ConfigError: one is no KEY=VALUE, or its value is no YAML.
-    """
-    return apply_overrides({}, overrides)
 
 
 def apply_overrides(values: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:

@@ -263,6 +263,7 @@ def test_overrides_are_hydras() -> None:
     # One names the part and the other sets it, in any order; a file's settings of another go.
     for order in (["strategy=grpo", "strategy.n=4"], ["strategy.n=4", "strategy=grpo"]):
         assert after(*order)["strategy"] == {"n": 4, "name": "grpo"}
+    assert [after(f"a.n={v}")["a"]["n"] for v in ("'x #'", '"####"', "x#")] == ["x #", "####", "x#"]
     unnamed = merging.merge({"trainer": {"max_steps": 3}}, {"trainer": {"name": "dry"}})
     assert unnamed == {"trainer": {"name": "dry"}}, "a name for the usual part is another name"
     for wrong, said in {
@@ -272,6 +273,8 @@ def test_overrides_are_hydras() -> None:
         "a.n[0]=z": "a.n\\[0\\]",
         "a.words": "give KEY=VALUE",
         "~": "give KEY=VALUE",
+        "a.n=one #two": "a comment in YAML, which would be lost",
+        "a.n=####": "'a.n=\"...\"'",
     }.items():
         with pytest.raises(ConfigError, match=said):
             after(wrong)
