@@ -12,8 +12,9 @@ _CODE: Final = ("python", "python3", "py", "sql", "sqlite")
 
 
 def said(text: str) -> str:
-    """Returns what follows the thoughts of a completion, or what its last answer tags hold."""
-    return text.rpartition("</think>")[2].rpartition("<answer>")[2].partition("</answer>")[0]
+    """Returns what follows a completion's thoughts, or its last answer tags hold; none if cut."""
+    _, tag, left = text.rpartition("</think>")[2].rpartition("<answer>")
+    return left.partition("</answer>" if tag else "<think>")[0]
 
 
 def close(text: str) -> str:

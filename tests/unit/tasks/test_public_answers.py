@@ -74,6 +74,8 @@ EXPRESSIONS = [
 NUMBERS = [
     ("12", r"\boxed{12}. Check: 3 * 4", 1),
     ("12", "<think>12</think>I do not know.", 0),
+    ("12", "<think>Perhaps it is 12", 0),  # cut before it was answered
+    ("12", "<think>So <answer>12</answer>", 1),
     ("12", "<answer>12</answer> (of 30)", 1),
     ("1 1/2", "1.5", 1),
     ("1.5", "1 1/2", 1),
