@@ -90,8 +90,8 @@ def check_loaded(trainer: Any, *, folder: str) -> None:
         wrong += _tokenizer(trainer.processing_class, folder=folder)
     if getattr(trainer, "aux_loss_enabled", False):
         wrong.append("router_aux_loss_coef: the model's own is not 0; give 0")
-    context = trainer.model.config.get_text_config().max_position_embeddings
-    if trainer.args.max_completion_length >= context:
+    context = getattr(trainer.model.config.get_text_config(), "max_position_embeddings", None)
+    if context is not None and trainer.args.max_completion_length >= context:
         wrong.append(
             f"max_completion_length={trainer.args.max_completion_length}, and the model has room "
             f"for {context} tokens, prompt and completion together"

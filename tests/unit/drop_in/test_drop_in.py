@@ -8,7 +8,7 @@ import pytest
 
 from gfcr import drop_in
 from gfcr import strategy as strategies
-from gfcr.drop_in import DropIn, rollouts
+from gfcr.drop_in import DropIn, given, rollouts
 from gfcr.drop_in.encode import UNSAMPLED
 from gfcr.engine.fake import Fake, FakeEngine
 from gfcr.errors import ConfigError
@@ -155,3 +155,19 @@ def test_trl_s_evaluation_leaves_training_s_draws_as_they_are() -> None:
     evaluated(list(prompts), trainer())
     evaluated(list(prompts), trainer(training=False))
     assert evaluated(list(prompts), trainer()) == plain(list(prompts), trainer())
+
+
+def test_a_model_without_a_bound_on_positions_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Bloom's and Mamba's configurations have none."""
+    monkeypatch.setattr(given, "_tokenizer", lambda tokenizer, *, folder: iter(()))
+
+    def loaded(**config: int) -> Any:
+        own = SimpleNamespace(**config)
+        model = SimpleNamespace(config=SimpleNamespace(get_text_config=lambda: own))
+        parts = {"processing_class": None, "_is_vlm": False}
+        return SimpleNamespace(model=model, args=SimpleNamespace(max_completion_length=64), **parts)
+
+    given.check_loaded(loaded(), folder="")
+    given.check_loaded(loaded(max_position_embeddings=65), folder="")
+    with pytest.raises(ConfigError, match="room for 64 tokens"):
+        given.check_loaded(loaded(max_position_embeddings=64), folder="")
