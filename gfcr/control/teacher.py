@@ -14,7 +14,7 @@ from gfcr.part import Recipe
 from gfcr.stages import Control, Evaluator, Follower, Scratch, View
 from gfcr.types import Floats, Group, Prompt
 from gfcr.values.ranges import Count, File, Share, Text, Word
-from gfcr.values.templates import holding
+from gfcr.values.templates import filled, holding
 
 if TYPE_CHECKING:
     import torch
@@ -145,7 +145,7 @@ class Teacher(Control, Evaluator, Follower):
                 f"teacher.column={self.column!r}: prompt {prompt.id!r} has no such column. It has "
                 f"{', '.join(map(str, prompt.meta)) or 'none'}, and answer."
             )
-        text = self.template.replace("{hint}", str(hint)).replace("{prompt}", prompt.text)
+        text = filled(self.template, hint=str(hint), prompt=prompt.text)
         told = view.prompt(text, answer=prompt.answer, meta=prompt.meta).tokens
         return told if len(told) <= view.room else ()
 

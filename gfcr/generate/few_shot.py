@@ -8,7 +8,7 @@ from typing import ClassVar, final
 from gfcr.stages import Generate, Harvest, Observer, Session, Trajectory, View
 from gfcr.types import Prompt, Rollout
 from gfcr.values.ranges import Count, Finite, Text
-from gfcr.values.templates import holding
+from gfcr.values.templates import filled, holding
 
 
 @final
@@ -85,8 +85,5 @@ class FewShot(Generate, Observer):
         return trajectory
 
     def _seeded(self, plain: Prompt, chosen: Sequence[Rollout], *, view: View) -> Prompt:
-        told = [
-            self.example.replace("{answer}", r.text).replace("{prompt}", r.prompt.text)
-            for r in chosen
-        ]
+        told = [filled(self.example, answer=r.text, prompt=r.prompt.text) for r in chosen]
         return view.prompt("".join([*told, plain.text]), answer=plain.answer, meta=plain.meta)

@@ -1,7 +1,7 @@
 """Answers under a hint: part of a solution, told in the prompt or already written down."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import ceil
 from typing import ClassVar, Final, Literal, final
 
@@ -9,7 +9,7 @@ from gfcr.errors import ConfigError
 from gfcr.stages import Generate, Session, Trajectory
 from gfcr.types import Prompt
 from gfcr.values.ranges import Text, Word
-from gfcr.values.templates import holding
+from gfcr.values.templates import filled, holding
 
 HINT: Final = "hint"
 """Note of a job, and of a rollout: share of the solution that is given away."""
@@ -26,6 +26,7 @@ class Hinted(Generate):
     again under that. With `where: completion` it is the beginning of the answer, out of the loss.
     Such rollouts have the share in their notes, as `hint`.
 
+    Where a prompt with its hint would not fit the engine's context it is asked without.
     The solution is the prompt's column `column`, of the task's data, or its answer. Hurts where
     the hint is the answer: what is trained then is to guess it.
     """
@@ -41,6 +42,7 @@ class Hinted(Generate):
     where: Literal["prompt", "completion"] = "prompt"
     template: Text = "{hint},{prompt}"
     """Suits the demo; for models of prose say `Hint: {hint}` and a line break."""
+    too_long: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         holding(self.template, "hint", "prompt", where="hinted.template")
@@ -48,6 +50,10 @@ class Hinted(Generate):
     def check(self, encode: Callable[[str], Sequence[int]]) -> None:
         """See `Generate.check`."""
         encode(self.template.replace("{hint}", "").replace("{prompt}", ""))
+
+    def metrics(self) -> Mapping[str, float]:
+        """Rollouts so far without their hint, as it would not fit the engine."""
+        return {"too_long": float(self.too_long)}
 
     async def run(self, session: Session) -> None:
         """See `Generate.run`."""
@@ -62,10 +68,11 @@ class Hinted(Generate):
             return session.open(index)
         hint = self._hint(plain, share=share, session=session)
         if self.where == "prompt":
-            text = self.template.replace("{hint}", session.view.decode(hint))
-            prompt = session.view.prompt(
-                text.replace("{prompt}", plain.text), answer=plain.answer, meta=plain.meta
-            )
+            told = filled(self.template, hint=session.view.decode(hint), prompt=plain.text)
+            prompt = session.view.prompt(told, answer=plain.answer, meta=plain.meta)
+            if len(prompt.tokens) > session.view.room:
+                self.too_long += 1
+                return session.open(index)
             trajectory = session.open(index, prompt=prompt, train_under=plain)
         else:
             trajectory = session.open(index)

@@ -6,8 +6,9 @@ from typing import ClassVar, final
 
 from gfcr.errors import ConfigError
 from gfcr.stages import Generate, Session
+from gfcr.types import Prompt
 from gfcr.values.ranges import Count, Text
-from gfcr.values.templates import holding
+from gfcr.values.templates import filled, holding
 
 
 @final
@@ -23,9 +24,10 @@ class PlanThenAct(Generate):
     `planned`, its tokens.
 
     A plan that is not ended within `plan_tokens` is acted on as it is. One that ends the whole
-    rollout is none: the answers that were to share it are sampled without. Hurts where the policy
-    cannot plan, or needs none: answers that share a bad beginning are wrong together, and a group
-    has fewer of its own.
+    rollout is none: the answers that were to share it are sampled without, as they are, under the
+    plain prompt, where one that asks for a plan would not fit. Hurts where the policy cannot plan,
+    or needs none: answers that share a bad beginning are wrong together, and a group has fewer of
+    its own.
     """
 
     cell: ClassVar[str] = "G4.3"
@@ -69,19 +71,21 @@ class PlanThenAct(Generate):
 
     async def _plan(self, first: int, session: Session) -> None:
         job, view = session.job, session.view
-        text = self.template.replace("{prompt}", job.prompt.text)
-        asked = view.prompt(text, answer=job.prompt.answer, meta=job.prompt.meta)
-        plain = self.template == "{prompt}"
-        trajectory = session.open(first, prompt=None if plain else asked)
         num = min(self.answers, job.num_samples - first)
+        asked = None
+        if self.template != "{prompt}":
+            text = filled(self.template, prompt=job.prompt.text)
+            asked = view.prompt(text, answer=job.prompt.answer, meta=job.prompt.meta)
+        if asked is not None and len(asked.tokens) > view.room:
+            await self._alone(range(first, first + num), session=session)
+            return
+        trajectory = session.open(first, prompt=asked)
         done = await trajectory.sample(
             max_tokens=self.plan_tokens, stop=view.encode(self.ends)[-1:]
         )
         if done.ended:
-            self.unplanned += num
-            indices = range(first + 1, first + num)
-            alone = [session.open(i, prompt=trajectory.prompt) for i in indices]
-            await session.gather(*(each.sample() for each in alone))
+            self.unplanned += 1
+            await self._alone(range(first + 1, first + num), session=session, prompt=asked)
             return
         self.plans += 1
         self.cut += not done.stopped
@@ -91,3 +95,10 @@ class PlanThenAct(Generate):
         for each in acting:
             each.notes |= {"plan": float(first // self.answers), "planned": float(len(done.tokens))}
         await session.gather(*(each.sample() for each in acting))
+
+    async def _alone(
+        self, indices: Sequence[int], *, session: Session, prompt: Prompt | None = None
+    ) -> None:
+        self.unplanned += len(indices)
+        opened = [session.open(i, prompt=prompt) for i in indices]
+        await session.gather(*(each.sample() for each in opened))

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, final
 
 from gfcr.stages import Generate, Harvest, Observer, Session, View
 from gfcr.values.ranges import Count, Finite, Text
-from gfcr.values.templates import holding
+from gfcr.values.templates import filled, holding
 
 
 @final
@@ -71,8 +71,7 @@ class SelfRepair(Generate, Observer):
             attempt = trajectory.text()
             if self.when == "wrong" and not await self._is_wrong(attempt, session):
                 return
-            text = self.template.replace("{attempt}", attempt)
-            text = text.replace("{prompt}", job.prompt.text)
+            text = filled(self.template, attempt=attempt, prompt=job.prompt.text)
             prompt = view.prompt(text, answer=job.prompt.answer, meta=job.prompt.meta)
             if len(prompt.tokens) > view.room:
                 self.too_long += 1

@@ -1,4 +1,6 @@
-"""Checks the templates that parts ask by."""
+"""Checks and fills the templates that parts ask by."""
+
+import re
 
 from gfcr.errors import ConfigError, shown
 
@@ -13,3 +15,8 @@ def holding(template: str, *fields: str, where: str) -> None:
         raise ConfigError(
             f"{where}={shown(template)} has no {' and no '.join(missing)}: say where they stand."
         )
+
+
+def filled(template: str, **fields: str) -> str:
+    """Returns a template with its fields put in, at once: what they hold may look like a field."""
+    return re.sub(r"\{(\w+)\}", lambda field: fields.get(field[1], field[0]), template)

@@ -15,6 +15,7 @@ from gfcr.stages import Harvest
 from gfcr.tasks.base import Codec, Problems, Task, Verdict
 from gfcr.testing import factories as make
 from gfcr.types import Prompt
+from gfcr.values.templates import filled
 from tests.cases import over
 
 SOLUTION = "3+4=7,7"
@@ -81,6 +82,23 @@ def test_what_is_sampled_under_a_hint_is_trained_without_it() -> None:
         told = make.CODEC.decode(rollout.sampled_under)
         assert told == f"{SOLUTION[:4]},{rollout.prompt.text}"
         assert rollout.mask_T.all() and rollout.text == "9" + SOLUTION[:4]
+
+
+def test_a_hint_that_would_not_fit_is_not_given() -> None:
+    """Prompts have 2 or 3 tokens, the shortest hint has 2 and a comma: 6 fit."""
+    plan = strategies.load("scaf_grpo", group_size=4, column="solution")
+    task, short = Reach(least=100), {"max_length": 46}
+    pipeline = make.pipeline(plan, task=task, prompts=3, max_tokens=40, engine=short)
+    batch = pipeline.next_batch()
+    under = [r for g in batch.groups for r in g.rollouts if "hint" in r.notes]
+    assert [r.notes["hint"] for r in under] == [0.25] * 3 and pipeline.tokens()["remainder"] == 0
+    assert all(len(r.sampled_under) <= 6 for r in under)
+    assert batch.metrics["generate/too_long"] == 3 * 2
+
+
+def test_a_hint_that_looks_like_a_field_stands_as_it_is() -> None:
+    told = filled("{hint},{prompt}", hint="{prompt}+{x}", prompt="1={hint}")
+    assert told == "{prompt}+{x},1={hint}"
 
 
 def test_a_hint_in_the_completion_is_its_beginning_and_out_of_the_loss() -> None:

@@ -69,3 +69,12 @@ def test_what_asks_for_no_plan_is_refused() -> None:
         PlanThenAct(template="plan")
     with pytest.raises(ConfigError, match=r"plan_then_act\.ends=''"):
         PlanThenAct(ends="")
+
+
+def test_where_a_plan_cannot_be_asked_for_answers_are_sampled_without() -> None:
+    parts = {"name": "plan_then_act", "template": "{prompt}" + "+" * 40}
+    plan = strategies.load("grpo", group_size=4, generate=parts)
+    pipeline = make.pipeline(plan, prompts=3, max_tokens=20, engine={"max_length": 50})
+    batch = pipeline.next_batch()
+    assert batch.metrics["generate/unplanned"] == 12 == sum(len(g.rollouts) for g in batch.groups)
+    assert all(r.prompt is g.prompt for g in batch.groups for r in g.rollouts)
