@@ -100,7 +100,7 @@ class Feed(TrainerCallback):
         self._synced: int | None = None
         self._sums = torch.zeros(TERMS, dtype=torch.float64)
         self._timing, self._weighed = dict[str, float](), dict[str, float]()
-        self._ready_at = 0.0
+        self._ready_at = self._rate = 0.0
 
     def run(self, trainer: Any, *, resume_from: Path | None) -> None:
         """Trains to the end, and syncs the final policy to the engine."""
@@ -241,16 +241,16 @@ class Feed(TrainerCallback):
             check_update(self._passes, model=model, update=self._updates(state) + 1)
 
     def on_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Checks the new weights and stops the clock of `train_s`."""
+        """Checks the new weights, and notes their step's learning rate and the end of `train_s`."""
         with self._ranks.together():
-            held = dict(kwargs["model"].named_parameters())
-            check_weights(held, update=self._updates(state) + 1)
+            check_weights(dict(kwargs["model"].named_parameters()), update=self._updates(state) + 1)
+        self._rate = kwargs["optimizer"].param_groups[0]["lr"]  # the next step's is set after this
         self._timing["train_s"] = time.perf_counter() - self._ready_at
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Tells the source of an unlogged update; asks for a checkpoint every `save_every`."""
         if not control.should_log and self._between(state):
-            self._tell(state, logs={"learning_rate": kwargs["lr_scheduler"].get_last_lr()[0]})
+            self._tell(state, logs={"learning_rate": self._rate})
             self._told = True
         due = self._save_every is not None and self._updates(state) % self._save_every == 0
         if due and self._between(state):

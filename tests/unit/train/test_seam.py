@@ -379,14 +379,16 @@ def test_the_weights_that_come_of_an_update_are_looked_at_and_its_time_is_taken(
     taken(made, trainer, num=2)
     observed(made, trainer)
     began = time.perf_counter() - made._ready_at
-    made.on_optimizer_step(None, trainer.state, trainer.control, model=trainer.model)
+    passed: dict[str, Any] = {"model": trainer.model}
+    passed["optimizer"] = SimpleNamespace(param_groups=[{"lr": 0.5}])
+    made.on_optimizer_step(None, trainer.state, trainer.control, **passed)
     logged(made, trainer)
     waited = time.perf_counter() - made._ready_at
     assert began <= source.reported[0]["train_s"] <= waited
     assert 0 <= source.reported[0]["sync_s"] < 60
     nn.init.constant_(trainer.model.table, float("inf"))
     with pytest.raises(TrainingError, match=r"^update 1: a weight"):
-        made.on_optimizer_step(None, trainer.state, trainer.control, model=trainer.model)
+        made.on_optimizer_step(None, trainer.state, trainer.control, **passed)
 
 
 def observed(made: Feed, trainer: Trainer) -> Any:
@@ -454,19 +456,23 @@ def test_an_update_is_reported_under_its_number_and_a_summary_is_not() -> None:
 
 def test_an_update_that_is_not_logged_is_told_of_once() -> None:
     made, trainer = feed(source := Source([FOUR, FOUR]), times=2), Trainer()
-    rates = SimpleNamespace(get_last_lr=lambda: [0.125])
+    rate = {"lr": 0.5}
+    optimizer: Any = SimpleNamespace(param_groups=[rate])
     for step in range(1, 5):
         taken(made, trainer, num=2)
         observed(made, trainer) if step % 2 else None
+        passed: dict[str, Any] = {"model": trainer.model, "optimizer": optimizer}
+        made.on_optimizer_step(None, trainer.state, trainer.control, **passed)
+        rate["lr"] /= 2  # as a schedule does for the next step, before this one's end
         trainer.state.global_step, quiet = step, SimpleNamespace(should_log=step == 3)
-        made.on_step_end(None, trainer.state, quiet, lr_scheduler=rates)
+        made.on_step_end(None, trainer.state, quiet)
         assert [what for what in source.diary if what[0] == "updated"][-1:] == (
             [("updated", step // 2)] if step > 1 else []
         )
     logged(made, trainer)  # at the end of an epoch
     assert len(source.reported) == 2
     assert {"entropy", "off_policy_ratio"} <= source.reported[1].keys()
-    assert source.reported[1]["learning_rate"] == 0.125 and "loss" not in source.reported[1]
+    assert source.reported[1]["learning_rate"] == 0.0625 and "loss" not in source.reported[1]
 
 
 # ---------------------------------------------------------------- a run
