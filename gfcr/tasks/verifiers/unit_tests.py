@@ -107,16 +107,12 @@ class UnitTests(Verifier):
             if not entry:
                 raise SandboxError("the tests call a function without a name: give entry_column.")
             found = found.source(entry)
-        if isinstance(found, str):
-            return examine(
-                program,
-                tests=found,
-                entry=entry,
-                every=self.share,
-                limits=self._limits(self.seconds),
-                fallback=self.fallback,
-            )
-        return self._run_pairs(program, found)
+        if not isinstance(found, str):
+            return self._run_pairs(program, found)
+        limits, loose = self._limits(self.seconds), self.fallback
+        return examine(
+            program, tests=found, entry=entry, every=self.share, limits=limits, fallback=loose
+        )
 
     def _run_pairs(self, program: str, pairs: list[tuple[str, str]]) -> Result:
         passed, failed, late, left = 0, "", False, self.seconds
@@ -147,8 +143,10 @@ def problem(tests: str) -> str | None:
         nodes = [*ast.walk(ast.parse(found))]
     except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
         return str(error)
-    named = {a.name for n in nodes if isinstance(n, ast.Import) for a in n.names}
-    named |= {n.module or "." for n in nodes if isinstance(n, ast.ImportFrom)}
+    tries = [n for n in nodes if isinstance(n, ast.Try) and n.handlers]  # they do without it
+    left = {*nodes} - {n for each in tries for step in each.body for n in ast.walk(step)}
+    named = {a.name for n in left if isinstance(n, ast.Import) for a in n.names}
+    named |= {n.module or "." for n in left if isinstance(n, ast.ImportFrom)}
     for name in sorted(named):
         if name.partition(".")[0] not in sys.stdlib_module_names:
             return f"it imports {name}, and only the standard library is there"

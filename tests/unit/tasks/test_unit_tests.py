@@ -103,6 +103,8 @@ def test_tests_that_import_what_the_sandbox_lacks_are_unscorable(line: str) -> N
         verdict = UnitTests().verify(RIGHT, answer=answer)
         assert verdict.reward is None and "only the standard library" in str(verdict.error)
     assert UnitTests().check(f"import os.path\nfrom math import gcd\n{ASSERTS}") is None
+    without = f"try:\n    import numpy as np\nexcept ImportError:\n    np = None\n{ASSERTS}"
+    assert UnitTests().verify(RIGHT, answer=without).reward == 1
 
 
 @needs_one
