@@ -4,7 +4,7 @@ import re
 from textwrap import dedent
 from typing import Final
 
-_FENCED: Final = re.compile(r"```[^\n`]+```|(```|~~~)([^\n`]*)\n(.*?)(?:\1|\Z)", re.DOTALL)
+_FENCED: Final = re.compile(r"(?s)```[^\n`]+```|(```|(?<!~)~~~)~*+([^\n`~]*+)\n(.*?)(?:\1|\Z)")
 """A block, or code within a line, whose fences begin none."""
 _BOXED: Final = re.compile(r"\\f?boxed\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
 _GAP: Final = re.compile(r"\s{9,}")
@@ -14,7 +14,7 @@ _CODE: Final = ("python", "python3", "py", "sql", "sqlite")
 def said(text: str) -> str:
     """Returns what follows a completion's thoughts, or its last answer tags hold; none if cut."""
     _, tag, left = text.rpartition("</think>")[2].rpartition("<answer>")
-    return left.partition("</answer>" if tag else "<think>")[0]
+    return re.split("</answer>" if tag else "</answer>|<think>", left, maxsplit=1)[0]
 
 
 def close(text: str) -> str:

@@ -51,7 +51,7 @@ _SPELLINGS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], s
     (re.compile(r"(?<![\w.})])\.(?=\d)"), "0."),
     (re.compile(r"(?<=\d)(?:\\[,;:! ]|[\u2009\u202f])(?=\d{3}(?!\d))"), ""),
     (re.compile(r"√\s*(?:\(([^()]*)\)|(\w+))"), lambda root: rf"\sqrt{{{root[1] or root[2]}}}"),
-    (re.compile(r"(\d+)\.(\d*)\\overline\s*\{(\d+)\}"), lambda found: _repeating(found)),
+    (re.compile(r"(?<!\d)(\d++)\.(\d*)\\overline\s*\{(\d+)\}"), lambda found: _repeating(found)),
     (re.compile(r"(?<![\d.,/])(\d+) (\d+)/(\d+)(?!\d)"), r"$\\frac{\1*\3+\2}{\3}$"),
 )
 _JOINED: Final = re.compile(r"[\s$\\()\[\]]*(?:,|;|and|or|,\s*and)[\s$\\()\[\]]*")

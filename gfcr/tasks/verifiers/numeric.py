@@ -45,10 +45,11 @@ _OR: Final = re.compile(
 _SCALES: Final = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _MORE: Final = re.compile(
     r"\\(?:sqrt|pi|overline|pm|infty|log|ln|sin|cos|tan|cup|le(?!ft)|[gn]e)|[√π±∞<>≤≥]"
-    r"|\d[:!_+-]|(?<=\d)(?<!(?<!\d)10)\^(?!\{?\\circ)|\d,\d\d?(?!\d)|(?:\b[a-z]|\d[a-df-z])[-+*/]"
+    r"|\d[:!_+-]|(?<=\d)(?<!(?<!\d)10)\^(?!\{?\\circ)|\d,\d\d?(?!\d)"
+    r"|(?:\b[a-z]|\d[a-df-z])(?:[-+*]|/(?![A-Za-z]))"
 )
-_PROSE: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}|[\n#]")
 """Within an answer of no words what makes it more than a number: 12:30, 3!, x+3, a date, a list."""
+_PROSE: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}|[\n#]")
 
 
 @final

@@ -8,7 +8,7 @@ import pytest
 
 from gfcr.errors import TaskError
 from gfcr.tasks.dataset import Dataset
-from gfcr.tasks.verifiers._expressions import choice, is_huge
+from gfcr.tasks.verifiers._expressions import choice, is_huge, prepared
 from gfcr.tasks.verifiers._test_forms import forms_of
 from gfcr.tasks.verifiers.math_verify import MathVerify
 from gfcr.tasks.verifiers.numeric import Numeric, last_number
@@ -77,6 +77,7 @@ NUMBERS = [
     ("12", "<think>Perhaps it is 12", 0),  # cut before it was answered
     ("12", "<think>So <answer>12</answer>", 1),
     ("12", "<answer>12</answer> (of 30)", 1),
+    ("12", "12</answer> (of 30)", 1),  # the prompt ends in <answer>
     ("1 1/2", "1.5", 1),
     ("1.5", "1 1/2", 1),
     ("0.5", "1 1/2", 0),
@@ -106,6 +107,9 @@ NUMBERS = [
     ("-5", "\u2212\u20ac5", 1),
     ("3", "5-$3", 1),
     ("90^\\circ", "90", 1),
+    ("9.8 m/s^2", "9.8", 1),
+    (r"3 \text{ m/s}", "It is 3 m/s.", 1),
+    ("2 g/L", "3", 0),
     ("5", "4 or 5", 0),
     ("5", r"\boxed{4 \text{ or } 5}", 0),
     ("5", "Is it 4 or 5? It is 5.", 1),
@@ -174,11 +178,18 @@ def test_several_choices_are_none_and_others_may_be_mentioned(text: str, right: 
     assert MathVerify().verify(text, answer="A").reward == right
 
 
-@over("text", ["A" + " " * 30_000 + "x", "1" + " " * 30_000, "A, " * 9_000, "(" * 20_000])
+@over(
+    "text",
+    [
+        *("A" + " " * 30_000 + "x", "1" + " " * 30_000, "A, " * 9_000, "(" * 20_000),
+        *("1" * 30_000, "~" * 30_000, "~~~ " * 30_000),
+    ],
+)
 def test_no_completion_takes_long_to_read(text: str) -> None:
     began = time.process_time()
     assert choice(text) is None
     assert last_number(text) in (1, None)
+    assert prepared(text) and last_block(text) == text
     assert time.process_time() - began < 3
 
 
@@ -198,7 +209,7 @@ def test_a_marked_number_is_that_of_its_line_whatever_follows() -> None:  # verl
     [
         *("12:30", "2024-01-02", r"2\sqrt{3}", r"3\pi", "x+3", "1,2,3", "2^{10}", "3!", "(3, 5)"),
         *("x^2 + 7x + 10", r"\left( 3, \frac{\pi}{2} \right)", r"3 \sqrt{2}", r"\pm 2", "x < 3"),
-        *(r"(-\infty, 3)", "1, 2, 3", r"\log_2 3", r"x \le 3"),
+        *(r"(-\infty, 3)", "1, 2, 3", r"\log_2 3", r"x \le 3", "3x/2"),
     ],
 )
 def test_an_answer_that_is_more_than_a_number_is_refused(answer: str) -> None:
