@@ -21,7 +21,7 @@ class Job:
     notes: Mapping[str, float] = field(default_factory=dict[str, float])
     """Notes for the Generate part, copied to the group's `values`."""
     step: int = 0
-    """The update that the job is for; -1 in an evaluation."""
+    """Number of its batch, the update unless batches were dropped; -1 in an evaluation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

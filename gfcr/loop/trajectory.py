@@ -256,7 +256,7 @@ class LiveTrajectory(Columns):
             text=self.text() if self._text is None else self._text,
             finish=self.finish or FinishReason.ABORTED,
             detail=self.detail if self.finish else BATCH_FULL,
-            step=self._origin.job.step,
+            step=min(self._origin.job.step, self._origin.view.step),  # -1 in an evaluation
             parent=self.parent,
             fork_at=self.fork_at,
             role=self.role,

@@ -21,7 +21,7 @@ from gfcr.types import FinishReason, Prompt, Rollout, Sampling, Span
 from tests.cases import over
 
 EOS = make.CODEC.eos_id
-VIEW = shown(make.view())
+VIEW = shown(make.view(step=3))
 SAMPLING = Sampling(max_tokens=9, temperature=0.5)
 JOB = Job(
     prompt=make.prompt(), num_samples=1, sampling=SAMPLING, step=3, priority=2, draft_budget=1

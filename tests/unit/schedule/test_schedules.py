@@ -187,6 +187,8 @@ def test_parts_are_told_the_update_that_a_batch_is_for_however_many_were_dropped
         batches.append(made.pipeline.close_batch(number, update=update))
     held = batches[0].metrics["replays.partial_rollouts/held_tokens"]
     assert held and batches[1].metrics["replays.partial_rollouts/resumed_tokens"] == held
+    begun = [{r.step for g in batch.groups for r in g.rollouts} for batch in batches]
+    assert begun == [{0}, {1}], "replayed groups are as old as the updates since"
     ids = [{g.id for g in batch.groups} for batch in batches]
     assert not ids[0] & ids[1] and closed(made)
 
