@@ -170,8 +170,7 @@ class Feed(TrainerCallback):
         ranks = self._ranks
         share = ranks.deal(self._shares(trainer)) if ranks.leads else ranks.attend(trainer)
         if share.stop:
-            # transformers looks at this after every micro-batch: as an update has at least two,
-            # training ends before the optimizer step.
+            # transformers looks after each of at least two micro-batches: before the next step.
             trainer.control.should_training_stop = True
         self._sums = torch.zeros(TERMS, dtype=torch.float64, device=trainer.accelerator.device)
         self._ready_at, self._told = time.perf_counter(), False
@@ -222,8 +221,7 @@ class Feed(TrainerCallback):
     def _observe(self, model: nn.Module, args: object, output: Any) -> None:
         now, logps = self._current, getattr(output, "log_probs", None)
         if now is None or logps is None or not logps.requires_grad or not self._fresh:
-            # It scores, generates for TRL's evaluation, or trains a policy that has moved since.
-            return
+            return  # it scores, generates for TRL's evaluation, or trains a policy that has moved
         self._sums += terms(now, output)
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -265,8 +263,7 @@ class Feed(TrainerCallback):
     def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Reports an update to the source, which only rank 0 has."""
         if "loss" in kwargs["logs"]:  # the summary at the end has none
-            update = self._updates(state) + (not self._between(state))
-            check_logged(kwargs["logs"], update=update)
+            check_logged(kwargs["logs"], update=self._updates(state) + (not self._between(state)))
             if self._between(state) and not self._told:
                 self._tell(state, logs=kwargs["logs"])
 

@@ -602,7 +602,7 @@ def test_what_a_correction_leaves_out_is_taken_from_the_last_batch_s_trained_tok
 def test_groups_of_another_run_are_named_after_its_folder() -> None:
     made = make.pipeline(strategies.load("grpo")).next_batch().groups
     pipeline = make.pipeline(strategies.load("grpo"), records=lambda folder: made)
-    found = pipeline._view(0).recorded("other/run")
+    found = pipeline._view(0, 0).recorded("other/run")
     assert {r.id for g in found for r in g.rollouts} == {
         f"other/run/{r.id}" for g in made for r in g.rollouts
     }

@@ -38,7 +38,9 @@ def jobs(folder: Path, **changes: Any) -> list[Job]:
 
 
 def made(folder: Path) -> int:
-    return len(list(folder.rglob("update-*.parquet")))
+    """Files of updates below a folder, from which others may be removed meanwhile."""
+    names = [name for _, _, files in os.walk(folder) for name in files]
+    return sum(n.startswith("update-") and n.endswith(".parquet") for n in names)
 
 
 def until(ready: Callable[[], Any], *, seconds: float = 120) -> None:
