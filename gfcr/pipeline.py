@@ -144,21 +144,21 @@ class Pipeline:
         return batch
 
     def close_batch(
-        self, step: int, *, update: int | None = None, version: int | None = None
+        self, number: int, *, update: int | None = None, version: int | None = None
     ) -> RolloutBatch:
         """Ends a complete batch and returns it as the trainer takes it.
 
         Args:
-            step: its number in the order begun.
+            number: its number in the order begun.
             update: the one that learns from it, if that has another number.
             version: the policy version that learns from it, if it is not the engine's.
 
         Raises:
             BatchCannotFill, PartError: as `next_batch`.
         """
-        update = step if update is None else update
+        update = number if update is None else update
         version = self.engine.version if version is None else version
-        batch = self.making.close(step, update=update, version=version, tokens=self.tokens)
+        batch = self.making.close(number, update=update, version=version, tokens=self.tokens)
         self.step, self._samples[update] = update + 1, batch.samples
         return batch
 

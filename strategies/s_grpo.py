@@ -19,8 +19,8 @@ def s_grpo(
     Hurts: where answers need the thought to its end; a group is of one thought, so that nothing is
         learned of another one, and an update has few that are independent: it wants a lower
         learning rate than GRPO. In the regime overthinking it forgets at GRPO's (held-out 0.69 to
-        0.63 in 24 updates, five seeds; with decay 1 as well), and at a quarter of it does not
-        (0.69 to 0.70, answers 7 % shorter).
+        0.63 in 24 updates, five seeds), and at a quarter of it does not (0.69 to 0.70, five seeds,
+        answers 7 % shorter).
     """
     return Strategy(
         name="s_grpo",

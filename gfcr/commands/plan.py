@@ -17,7 +17,7 @@ _VERDICT = {True: "fits", False: "too much"}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("study", help="path of a study's YAML file; with --memory an experiment's")
     parser.add_argument("overrides", nargs="*", help="KEY=VALUE for every arm")
-    parser.add_argument("--effect", type=within(Positive), help="difference that seeds are for")
+    parser.add_argument("--effect", type=within(Positive), help="difference to count seeds for")
     parser.add_argument(
         "--calibrate", action="store_true", help="run two updates of each arm of unknown cost"
     )
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0.5,
         help="assumed held-out score; 0.5 varies most",
     )
-    parser.add_argument("--memory", action="store_true", help="what of a run fits on a GPU, when")
+    parser.add_argument("--memory", action="store_true", help="say what of a run fits on a GPU")
     parser.add_argument(
         "--gpu", type=within(Positive), metavar="GIB", help="its memory; else of the one here"
     )
@@ -40,7 +40,8 @@ def run(options: argparse.Namespace) -> Outcome:
     from gfcr import planning
     from gfcr.experiment.size import size_here
 
-    if options.effect or options.calibrate if options.memory else options.gpu:
+    unheard = (options.effect or options.calibrate) if options.memory else options.gpu
+    if unheard:
         raise ConfigError("--memory and --gpu go together, and not with --effect or --calibrate.")
     if options.memory:
         return _memory(options)

@@ -24,10 +24,10 @@ class PlanThenAct(Generate):
     `planned`, its tokens.
 
     A plan that is not ended within `plan_tokens` is acted on as it is. One that ends the whole
-    rollout is none: the answers that were to share it are sampled without, as they are, under the
-    plain prompt, where one that asks for a plan would not fit. Hurts where the policy cannot plan,
-    or needs none: answers that share a bad beginning are wrong together, and a group has fewer of
-    its own.
+    rollout is none: the answers that were to share it are sampled without. Where the prompt that
+    asks for a plan would not fit the engine's context, answers are sampled under the plain prompt.
+    Hurts where the policy cannot plan, or needs none: answers that share a bad beginning are wrong
+    together, and a group has fewer of its own.
     """
 
     cell: ClassVar[str] = "G4.3"

@@ -210,7 +210,7 @@ class Collector:
         group_id = f"{self.view.number}:{self._uses.total()}:{job.prompt.id}"
         repeat = self._uses[job.prompt.id]
         self._begun[group_id] = self._live[group_id] = None
-        job = replace(job, resume=self._known.lend(job.resume, step=self.view.number))
+        job = replace(job, resume=self._known.lend(job.resume, batch=self.view.number))
         self._runner.start(job, group_id=group_id, view=self._shown, repeat=repeat)
         self._uses[job.prompt.id] += 1
 
@@ -243,7 +243,7 @@ class Collector:
             with asking(name):
                 recalled = list(recaller.recall(group, view=self._shown))
             recalled = check_recalled(recalled, group=group, known=self._known, by=name)
-            self._known.lend(recalled, step=self.view.number)
+            self._known.lend(recalled, batch=self.view.number)
             group = batches.join(group, rollouts=recalled)
         return group
 

@@ -92,18 +92,18 @@ class Known:
             self._held |= {r.id: ((), group.prompt.id, "") for r in group.rollouts}
         return admitted
 
-    def lend(self, rollouts: Sequence[Rollout], *, step: int) -> tuple[Rollout, ...]:
+    def lend(self, rollouts: Sequence[Rollout], *, batch: int) -> tuple[Rollout, ...]:
         """Remembers what a batch is given, as its tokens may change bin, and returns it.
 
         Rollouts of groups that were cut are to be continued; all others are marked as replayed.
         """
-        self._lent[step] = self._lent.get(step, frozenset()) | {r.id for r in rollouts}
+        self._lent[batch] = self._lent.get(batch, frozenset()) | {r.id for r in rollouts}
         whole = {r.id for r in rollouts if self._held[r.id][1]}
         return tuple(replace(r, origin="replay") if r.id in whole else r for r in rollouts)
 
-    def take_back(self, *, step: int) -> None:
-        """Forgets what the batch for update `step` was given once it has ended."""
-        self._lent.pop(step, None)
+    def take_back(self, *, batch: int) -> None:
+        """Forgets what the batch of that number was given once it has ended."""
+        self._lent.pop(batch, None)
 
     def keep(self, harvest: Harvest, *, kept: set[str]) -> None:
         """Settles tokens that no update trained on, and forgets rollouts that cannot come back.
@@ -135,8 +135,7 @@ class Known:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the state for a checkpoint."""
-        prompts, lent = dict(self._prompts), dict(self._lent)
-        return {"prompts": prompts, "given": dict(self._held), "lent": lent}
+        return {"prompts": {**self._prompts}, "given": {**self._held}, "lent": {**self._lent}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned."""

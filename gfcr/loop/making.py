@@ -97,7 +97,7 @@ class Making:
         collector = self._open.pop(number)
         with self._sinking():
             collector.end()
-        self._known.take_back(step=number)
+        self._known.take_back(batch=number)
         made = collector.harvest()
         self._dropped.append(replace(made, groups=tuple(g.reject(STALE) for g in made.groups)))
 
@@ -124,7 +124,7 @@ class Making:
             samples = batches.samples(harvest.groups)
         del self._open[number]
         first = batches.settle(self._floor.ledger, harvest=harvest)
-        self._known.take_back(step=number)
+        self._known.take_back(batch=number)
         self._remember(harvest, view=collector.view)
         parts = part_metrics(self._strategy.parts)
         trained = sum(int(s.rollout.mask_T.sum()) for s in samples)

@@ -95,7 +95,7 @@ class Feed(TrainerCallback):
         self._scale, self._offset, self._tokens = 1.0, 0.0, 0
         """Factor and offset of the current micro-batch's loss, and loss tokens of the step."""
         self._empty = self._skip = self._fresh = self._told = False
-        """No samples in the update, in the step; its first step; the source told of it unlogged."""
+        """Whether update and step lack samples, the step is the first, and the source was told."""
         self._saved: int | None = None
         self._synced: int | None = None
         self._sums = torch.zeros(TERMS, dtype=torch.float64)
@@ -170,7 +170,7 @@ class Feed(TrainerCallback):
         ranks = self._ranks
         share = ranks.deal(self._shares(trainer)) if ranks.leads else ranks.attend(trainer)
         if share.stop:
-            # transformers looks after each of at least two micro-batches: before the next step.
+            # transformers looks at it after every micro-batch, and so before the optimizer's step.
             trainer.control.should_training_stop = True
         self._sums = torch.zeros(TERMS, dtype=torch.float64, device=trainer.accelerator.device)
         self._ready_at, self._told = time.perf_counter(), False

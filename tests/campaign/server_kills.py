@@ -1,6 +1,6 @@
 """Servers that are killed at moments drawn at random, while they answer and while weights come.
 
-python -m tests.campaign.server_kills --kills 10    # twenty minutes on one core
+python -m tests.campaign.server_kills --kills 10    # 48 minutes on a core that others used
 
 One server, then one of two: after each kill every request has all its tokens, each with the
 log-prob that the policy of that moment gives it, and the counters have each token once.

@@ -91,7 +91,7 @@ class _Played(World):
             answers = [self._told(lambda: getattr(self._played, self._method)(action))]
         else:
             answers = [self._told(lambda c=c: self._called(c)) for c in _CALL.findall(action)]
-        done = not answers or getattr(self._played, "done", False) in (True,)
+        done = not answers or getattr(self._played, "done", False) in (True,)  # numpy's too
         return Observation(text="\n".join(answers), done=done)
 
     def verdict(self, last: str) -> Verdict | None:

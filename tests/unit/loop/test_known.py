@@ -75,10 +75,10 @@ def test_a_rollout_may_return_while_it_is_held_or_recalled_for_a_batch_in_the_ma
     assert not own.may_return(old)
     own.keep(harvest(old), kept={old.id})
     assert own.may_return(old)
-    own.lend([old], step=5)
+    own.lend([old], batch=5)
     own.keep(harvest(), kept=set())
     assert own.may_return(old), "another batch has recalled it"
-    own.take_back(step=5)
+    own.take_back(batch=5)
     own.keep(harvest(old), kept=set())
     assert not own.may_return(old)
 
@@ -155,10 +155,10 @@ def test_what_a_batch_goes_on_from_stays_buffered_though_another_one_ends_first(
     ledger.generated("r0", num=4)
     own = Known(ledger=ledger, heldout=[])
     own.keep(harvest(aborted=[rollout]), kept={rollout.id})
-    own.lend([rollout], step=5)
+    own.lend([rollout], batch=5)
     own.keep(harvest(), kept=set())
     assert ledger.bins() == {"buffered": 4} and set(ledger.state_dict()["codes"]) == {"r0"}
-    own.take_back(step=5)
+    own.take_back(batch=5)
     own.keep(harvest(), kept=set())
     assert ledger.bins() == {"aborted": 4} and not ledger.state_dict()["codes"]
 
@@ -185,11 +185,11 @@ def test_what_was_turned_down_is_buffered_while_it_is_held_and_rejected_after() 
     restored.load_state_dict(own.state_dict())
     restored.keep(harvest(), kept={"g/0"})
     assert ledger.bins() == {"buffered": 2 + 1, "rejected:late": 2}
-    (again,) = restored.lend(leaves[:1], step=5)
+    (again,) = restored.lend(leaves[:1], batch=5)
     assert again == replace(leaves[0], origin="replay")
     restored.keep(harvest(), kept=set())
     assert ledger.bins() == {"buffered": 3, "rejected:late": 2}, "a batch goes on from it"
-    restored.take_back(step=5)
+    restored.take_back(batch=5)
     ledger.settle(again.spans, bin="replayed")
     restored.keep(harvest(again), kept=set())
     assert ledger.bins() == {"replayed": 3, "rejected:late": 2}
@@ -199,5 +199,5 @@ def test_what_was_cut_goes_on_and_what_was_whole_is_replayed() -> None:
     whole, cut = make.rollout(0), make.rollout(1)
     own = known(whole, cut)
     own.keep(harvest(whole, aborted=[cut]), kept={whole.id, cut.id})
-    lent = own.lend([whole, cut], step=4)
+    lent = own.lend([whole, cut], batch=4)
     assert [r.origin for r in lent] == ["replay", "fresh"]

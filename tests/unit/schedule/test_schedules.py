@@ -171,9 +171,10 @@ def test_a_batch_that_has_become_too_old_is_dropped_and_counted() -> None:
 def test_parts_are_told_the_update_that_a_batch_is_for_however_many_were_dropped() -> None:
     """What was cut for the last batch is one update old then, and is gone on with."""
     made = work("april")
-    making = made.pipeline.making
+    making, draws = made.pipeline.making, set[float]()
     for number in range(6):
         making.open(number, update=0)
+        draws.add(making.opened[number].view.rng("a part").random())
         making.turn()
         making.drop(number)
     batches: list[RolloutBatch] = []
@@ -185,12 +186,34 @@ def test_parts_are_told_the_update_that_a_batch_is_for_however_many_were_dropped
             making.turn()
         made.pipeline.sync((), version=update + 1)
         batches.append(made.pipeline.close_batch(number, update=update))
+    assert len(draws) == 6, "batches for one update draw alike"
     held = batches[0].metrics["replays.partial_rollouts/held_tokens"]
     assert held and batches[1].metrics["replays.partial_rollouts/resumed_tokens"] == held
     begun = [{r.step for g in batch.groups for r in g.rollouts} for batch in batches]
     assert begun == [{0}, {1}], "replayed groups are as old as the updates since"
     ids = [{g.id for g in batch.groups} for batch in batches]
     assert not ids[0] & ids[1] and closed(made)
+
+
+@dataclass(kw_only=True)
+class Dropping(Lag):
+    """Gives up the first batches that it begins, whatever becomes of them."""
+
+    first: int = 6
+
+    def drops(self, at: Standing) -> list[int]:
+        return [number for number in at.opened if number < self.first]
+
+
+def test_batches_begun_after_others_were_dropped_are_for_the_updates_that_come() -> None:
+    made = work()
+    batches = run_on(made, Dropping(), beside=False)
+    assert len(batches) == LAST and closed(made)
+    for batch in batches:
+        assert {s.rollout.step for s in batch.samples} <= {batch.step}
+        assert {s.rollout.group_id.partition(":")[0] for s in batch.samples} <= {
+            str(batch.step + 6)
+        }
 
 
 @over(
