@@ -60,6 +60,8 @@ def _records(content: bytes):
             at += left
             continue
         _, length, kind = struct.unpack("<IHB", content[at : at + 7])
+        if at + 7 + length > len(content):
+            return  # it is being written
         parts += content[at + 7 : at + 7 + length]
         at += 7 + length
         if kind in (1, 4):  # whole, or the last part
