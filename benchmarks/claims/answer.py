@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from benchmarks.claims import claim as claims
@@ -42,7 +43,10 @@ def answer(options: argparse.Namespace) -> Outcome:
     parts = sum(1 if HOW[each.claim.measure].of == "score" else 2 for each in asked)
     planned = [power_of(each, parts=parts) for each in asked]
     failed = [*_run_missing(asked, run=options.run), *_run_missing(again, run=options.replicate)]
-    made = [_entry(one, replication=other) for one, other in zip(asked, again, strict=True)]
+    made = [
+        _entry(one, replication=other, folder=options.write)
+        for one, other in zip(asked, again, strict=True)
+    ]
     idle = [each for each in made if each is not None and entries.idle(each)]
     known = [each for each in made if each is not None and each not in idle]
     failed += [_IDLE.format(**each["claim"]) for each in idle]
@@ -100,9 +104,16 @@ def _run_missing(asked: Sequence[Asked], *, run: bool) -> list[str]:
     return [str(end.problem) for ends in made for end in problems(ends)]
 
 
-def _entry(asked: Asked, *, replication: Asked) -> dict[str, Any] | None:
-    found = asked.measured()
-    return None if found is None else entries.of_asked(asked, found=found, replication=replication)
+def _entry(asked: Asked, *, replication: Asked, folder: Path | None) -> dict[str, Any] | None:
+    """Returns the entry of a claim; one on record, if its replication alone was made here."""
+    if (found := asked.measured()) is not None:
+        return entries.of_asked(asked, found=found, replication=replication)
+    path = folder and folder / f"{asked.claim.strategy}.json"
+    if not path or not path.is_file() or replication.measured() is None:
+        return None
+    known = entries.read(path)
+    same = known["claim"] == plain(asked.claim)
+    return entries.with_replication(known, of=replication) if same else None
 
 
 def _data(lines: list[Line], untestable: list[Untestable], failed: list[str]) -> dict[str, Any]:

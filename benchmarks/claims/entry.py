@@ -41,7 +41,6 @@ def of_asked(asked: Asked, *, found: Measured, replication: Asked) -> dict[str, 
         found: what that study measured.
         replication: the claim with the study of its replication.
     """
-    ours, theirs = asked.arms
     claim = asked.claim
     entry = plain(
         {
@@ -52,15 +51,19 @@ def of_asked(asked: Asked, *, found: Measured, replication: Asked) -> dict[str, 
             "unit": HOW[claim.measure].unit,
             "minimum": least(claim.measure, minimum=claim.minimum_effect),
             "measured": found,
-            "replication": replication.measured(),
-            "arms": {
-                claim.strategy: _arm(ours, seeds=found.seeds),
-                claim.baseline: _arm(theirs, seeds=found.seeds),
-            },
+            "arms": _arms(asked, seeds=found.seeds),
         }
     )
-    entry = from_here(entry)
-    return {**entry, _HASH: digest(entry)}
+    return with_replication(entry, of=replication)
+
+
+def with_replication(entry: Mapping[str, Any], *, of: Asked) -> dict[str, Any]:
+    """Returns an entry with what the runs of a replication show, and with their provenance."""
+    found = of.measured()
+    arms = _arms(of, seeds=found.seeds) if found else {}
+    again = plain({"replication": found, "replicated": arms})
+    told = from_here({**{key: value for key, value in entry.items() if key != _HASH}, **again})
+    return {**told, _HASH: digest(told)}
 
 
 def from_here(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -199,6 +202,11 @@ def _kept(found: Mapping[str, Any], *, q_value: float | None) -> Kept | None:
         margin=score["margin"],
         q_value=q_value,
     )
+
+
+def _arms(asked: Asked, *, seeds: Sequence[int]) -> dict[str, Any]:
+    ours, theirs = (_arm(runs, seeds=seeds) for runs in asked.arms)
+    return {asked.claim.strategy: ours, asked.claim.baseline: theirs}
 
 
 def _arm(runs: Sequence[RunRecord], *, seeds: Sequence[int]) -> dict[str, Any]:

@@ -78,6 +78,22 @@ def test_a_claim_is_planned_run_and_judged(folder: Path) -> None:
     assert judged.verdict == found["verdict"] and judged.q_value == found["q_value"]
 
 
+@pytest.mark.slow
+def test_a_claim_on_record_is_replicated_without_its_runs(folder: Path) -> None:
+    words = ("--replicate", "--seeds", 2, "--launcher", HERE, "--write", "entries")
+    assert _told(_claims(folder, *words))["claims"][0]["replication"] is None, "nothing decided"
+    (asked,) = (ask(c, seeds=range(1000, 1002), folder=folder) for c in [claims.read("rloo")])
+    found = asked.measured()
+    assert found is not None
+    known = entry.of_asked(asked, found=found, replication=asked)
+    entry.write(known, folder=folder / "entries")
+    (again,) = _told(_claims(folder, *words))["claims"]
+    (written,) = entry.read_all(folder / "entries")
+    assert written["measured"] == known["measured"] and written["arms"] == known["arms"]
+    assert written["replication"]["seeds"] == again["replication"]["seeds"] == [1000, 1001, 1002]
+    assert written["replicated"]["rloo"]["runs"].keys() == {"1000", "1001", "1002"}
+
+
 def test_a_saving_is_planned_for_both_of_its_parts(folder: Path) -> None:
     (folder / "saturated.yaml").write_text((folder / "dense.yaml").read_text())
     (folder / "saturated.regime.yaml").write_text((folder / "dense.regime.yaml").read_text())
