@@ -179,18 +179,20 @@ class Server:
         """Makes the server load weights: the delta if it has the base, otherwise all of them.
 
         Raises:
-            EngineError: it refuses, or reports other weights afterwards.
+            EngineError: it refuses, reports other weights afterwards, or had another run's before.
         """
-        by_delta = bool(weights.base) and weights.base == self._has
-        try:
-            self._load(weights, has=self._has)
-        except LostServerError:
-            raise
-        except EngineError:
-            if not by_delta:
-                raise
-            self._load(weights, has="")  # it was started again, and nobody noticed
-        self._has = weights.digest
+        has = self._ready()
+        self._wire.ask("/start_weight_update", {})
+        self._wire.ask("/update_weights", {"update_info": weights.update(has=has)})
+        self._wire.ask("/finish_weight_update", {"weight_version": str(weights.version)})
+        self.forget_prefixes()
+        version = str(self._wire.ask("/weight_info").get("weight_version"))
+        self._has = str(self.told()["digest"])
+        if (version, self._has) != (str(weights.version), weights.digest):
+            raise EngineError(
+                f"the server at {self.url} says that its weights are of version {version}, "
+                f"SHA-256 {self._has[:12]}, not {weights.version}, {weights.digest[:12]}."
+            )
 
     def load_draft(self, draft: Synced) -> None:
         """Makes the server use new draft weights from its next step on, with requests in flight.
@@ -198,26 +200,23 @@ class Server:
         Their KV cache keeps the old draft's entries; only prefixes no request uses are forgotten.
 
         Raises:
-            EngineError: it refuses, or reports other draft weights.
+            EngineError: it refuses, as where the file has another digest than it was told.
         """
         told = draft.update(has="")
-        found = self.call("gfcr_draft", told["path"], told["digest"])["digest"]
-        if found != draft.digest:
-            raise EngineError(f"the server at {self.url} drafts with {found}, not {draft.digest}.")
+        self.call("gfcr_draft", told["path"], told["digest"])
         self.forget_prefixes()
 
-    def _load(self, weights: Synced, *, has: str) -> None:
-        self._wire.ask("/start_weight_update", {})
-        self._wire.ask("/update_weights", {"update_info": weights.update(has=has)})
-        self._wire.ask("/finish_weight_update", {"weight_version": str(weights.version)})
-        self.forget_prefixes()
-        version = str(self._wire.ask("/weight_info").get("weight_version"))
-        digest = str(self.told().get("digest"))
-        if (version, digest) != (str(weights.version), weights.digest):
+    def _ready(self) -> str:
+        """Ends a sync that another run left unfinished; returns the digest of the weights there."""
+        told = self.told()
+        if self._has and told["digest"] not in ("", self._has):  # empty: it was started again
             raise EngineError(
-                f"the server at {self.url} says that its weights are of version {version}, "
-                f"SHA-256 {digest[:12]}, not {weights.version}, {weights.digest[:12]}."
+                f"the server at {self.url} had other weights than this run gave it, SHA-256 "
+                f"{told['digest'][:12]}: another run uses it. Give each run a server of its own."
             )
+        if told["open"]:  # that run was killed
+            self._wire.ask("/finish_weight_update", {"weight_version": "unfinished"})
+        return told["digest"]
 
     def forget_prefixes(self) -> None:
         """Empties its prefix cache."""

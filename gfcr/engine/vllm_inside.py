@@ -25,7 +25,7 @@ class Inside:
     """Methods that vLLM's worker gains by `--worker-extension-cls`, for `/collective_rpc`."""
 
     def gfcr_told(self) -> dict[str, Any]:
-        """Returns repairs, speculation settings and the SHA-256 of the weights loaded last."""
+        """Returns repairs, speculation, the SHA-256 of the weights, and if an update is open."""
         from gfcr.engine import vllm_fixes
 
         worker: Any = self
@@ -33,10 +33,11 @@ class Inside:
         return {
             "fixes": [*vllm_fixes.in_force()],
             "digest": worker.weight_transfer_engine.digest,
+            "open": worker._weight_update_active,
             "drafts": asked and {"method": asked.method, "length": asked.num_speculative_tokens},
         }
 
-    def gfcr_draft(self, path: str, digest: str) -> dict[str, str]:
+    def gfcr_draft(self, path: str, digest: str) -> None:
         """Loads the weights of a file into the draft model, between two steps.
 
         Raises:
@@ -45,7 +46,6 @@ class Inside:
         worker: Any = self
         tensors = received(Path(path), digest=digest, base=None)
         worker.model_runner.get_draft_model().load_weights(tensors.items())
-        return {"digest": digest}
 
 
 def install() -> None:

@@ -53,6 +53,8 @@ class Served:
     drafts: dict[str, Any] | None = None
     """How it says that it speculates."""
     digest: str = ""
+    opened: bool = False
+    """Whether a weight update was begun and not finished."""
     held: dict[str, Any] = field(default_factory=dict[str, Any])
     """Its weights."""
     drafted: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -173,6 +175,7 @@ class Served:
         if self.strange:
             return web.Response(status=500, text="no such method")
         told = {"fixes": ["plain_linears"], "drafts": self.drafts, "digest": self.digest}
+        told["open"] = self.opened
         body = await request.json()
         asked = body["method"]
         if asked == "gfcr_draft":
@@ -185,6 +188,10 @@ class Served:
 
     async def _weights(self, request: web.Request) -> web.Response:
         body = await request.json()
+        if request.path == "/start_weight_update":
+            if self.opened:
+                return web.Response(status=500, text="a weight update is already active")
+            self.opened = True
         if (told := body.get("update_info")) is not None:
             if self.dies_loading:
                 assert request.transport is not None
@@ -197,9 +204,12 @@ class Served:
                     Path(told["path"]), digest=told["digest"], base=base if told["base"] else None
                 )
             except EngineError as error:
+                self.opened = False
                 return web.Response(status=500, text=str(error))
             self.held = dict(found)
             self.digest = told["digest"]
+        if request.path == "/finish_weight_update":
+            self.opened = False
         self.version = body.get("weight_version", self.version)
         return web.json_response({})
 

@@ -345,13 +345,13 @@ def test_a_server_is_sent_what_changed_and_one_that_has_other_weights_all(
     for version in (1, 2, 3):
         tensors["a.weight"][version] += 40
         if version == 3:  # it was started again, and nobody noticed
-            server.held, server.digest = {}, "other"
+            server.held, server.digest = {}, ""
         engine.update_weights([*tensors.items()], version=version)
         assert server.version == str(version)
         for name, tensor in tensors.items():
             assert torch.equal(server.held[name], tensor.to(torch.bfloat16))
     names = [Path(told["path"]).name.partition("-")[0] for told in server.loaded]
-    assert names == ["weights", "delta", "delta", "weights"]
+    assert names == ["weights", "delta", "weights"]
     told, count = engine.stats(), 300 * len(TENSORS)
     assert (told.weight_elements, told.weights_changed) == (3 * count, count + 2)
     assert told.weight_bytes < 2 * count + 1500
@@ -359,6 +359,25 @@ def test_a_server_is_sent_what_changed_and_one_that_has_other_weights_all(
         "weights-3.safetensors",
         "delta-3.safetensors",
     }
+
+
+def test_a_sync_that_a_killed_run_began_is_no_hindrance_to_the_next(start: Any) -> None:
+    server = Served()
+    server.opened = True
+    engine = start(server, given=True)
+    engine.update_weights([(name, torch.ones(2)) for name in TENSORS], version=1)
+    assert server.version == "1" and not server.opened
+
+
+def test_two_runs_on_one_server_are_told(start: Any) -> None:
+    server = Served()
+    ours, theirs = start(server, given=True), start(server, given=True)
+    for version, engine in ((1, ours), (2, ours), (7, theirs)):
+        weights = [(name, torch.full((2,), float(version))) for name in TENSORS]
+        engine.update_weights(weights, version=version)
+    with pytest.raises(EngineError, match="another run uses it"):
+        ours.update_weights([(name, torch.zeros(2)) for name in TENSORS], version=3)
+    assert server.version == "7"
 
 
 def test_what_cannot_be_is_refused(start: Any) -> None:
