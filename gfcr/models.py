@@ -110,10 +110,11 @@ def digest_of(folder: Path) -> str:
     """Returns sixteen digits of a model's files: weights, configuration, tokenizer and template.
 
     Of a file over 64 MiB its size counts and 64 blocks of 1 MiB spread over it: training changes
-    all weights, and reading all of a large model takes minutes.
+    all weights, and reading all of a large model takes minutes. Folders below are no part of the
+    model: runs may lie there.
     """
     total = hashlib.sha256()
-    for file in sorted(f for f in folder.rglob("*") if f.suffix in _MODEL_FILES and f.is_file()):
+    for file in sorted(f for f in folder.iterdir() if f.suffix in _MODEL_FILES and f.is_file()):
         total.update(f"{file.relative_to(folder)} {file.stat().st_size}\n".encode())
         for block in _blocks(file):
             total.update(block)

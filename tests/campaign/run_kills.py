@@ -85,7 +85,8 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=10)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        model = tiny_chain_sum(Path(folder))
+        (place := Path(folder) / "model").mkdir()
+        model = tiny_chain_sum(place)
         engine = VllmServer(kv_cache_gib=0.25, max_running=32).start(model=model, seed=0)
         try:
             for name in SCHEDULES:

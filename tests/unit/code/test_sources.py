@@ -228,6 +228,8 @@ def test_every_file_of_a_model_counts_and_a_large_one_is_read_in_parts(tmp_path:
         (tmp_path / name).write_text(text)
     seen = {models.digest_of(tmp_path)}
     (tmp_path / "README.md").write_text("no part of it")
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "model.safetensors").write_text("nor is a run that lies there")
     assert models.digest_of(tmp_path) in seen
     for name in (*files, "model.safetensors"):
         (tmp_path / name).write_text("other")
