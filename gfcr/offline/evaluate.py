@@ -152,9 +152,7 @@ def _selection(
     if refused is not None or not updates:
         return Selection(name=name, refused=refused)
     generated = sum(u.generated for u in updates)
-    rejected: Counter[str] = Counter()
-    for update in updates:
-        rejected.update(update.rejected)
+    rejected = sum((Counter(update.rejected) for update in updates), Counter[str]())
     return Selection(
         name=name,
         updates=len(updates),
