@@ -30,7 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for pick in _PICKS:
         parser.add_argument(f"--{pick}", action="store_true", help=f"the {pick} ones")
     parser.add_argument("--rendered", action="store_true", help="prompts with special tokens")
-    parser.add_argument("--limit", type=within(Count), default=8, help="most rollouts shown (8)")
+    parser.add_argument(
+        "--limit", type=within(Count), default=8, help="most shown (8); one a pick at least"
+    )
 
 
 def run(options: argparse.Namespace) -> Outcome:
