@@ -14,7 +14,7 @@ from gfcr.commands import Outcome, within
 from gfcr.errors import ConfigError, GfcrError, unknown_name
 from gfcr.shown.text import number, plain
 from gfcr.tracking.folder import RunFolder
-from gfcr.tracking.looked_at import LookedAt, Pick, look_at, picked
+from gfcr.tracking.looked_at import LookedAt, Pick, look_at, picked, rewards_of
 from gfcr.values.ranges import Count
 
 _PICKS: tuple[Pick, ...] = ("best", "worst", "rejected")
@@ -138,7 +138,7 @@ def described(each: LookedAt) -> dict[str, Any]:
             "completion": rollout.text,
             "answer": rollout.prompt.answer,
             "reward": rollout.reward,
-            "rewards": each.rewards,
+            "rewards": rewards_of(rollout),
             "shaped_reward": signal and signal.reward,
             "advantage": each.mean_advantage,
             "correction_weight": weight,
