@@ -22,13 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--calibrate", action="store_true", help="run two updates of each arm of unknown cost"
     )
     parser.add_argument(
-        "--seed-sd", type=within(Share), default=0.03, help="assumed spread between runs of one arm"
+        "--seed-sd", type=within(Share), help="assumed spread between runs of one arm (0.03)"
     )
     parser.add_argument(
-        "--accuracy",
-        type=within(Fraction),
-        default=0.5,
-        help="assumed held-out score; 0.5 varies most",
+        "--accuracy", type=within(Fraction), help="assumed held-out score (0.5, which varies most)"
     )
     parser.add_argument("--memory", action="store_true", help="say what of a run fits on a GPU")
     parser.add_argument(
@@ -40,9 +37,12 @@ def run(options: argparse.Namespace) -> Outcome:
     from gfcr import planning
     from gfcr.experiment.size import size_here
 
-    unheard = (options.effect or options.calibrate) if options.memory else options.gpu
+    assumed = {k: v for k in ("seed_sd", "accuracy") if (v := vars(options)[k]) is not None}
+    unheard = options.effect or options.calibrate or assumed if options.memory else options.gpu
     if unheard:
-        raise ConfigError("--memory and --gpu go together, and not with --effect or --calibrate.")
+        raise ConfigError(
+            "--memory and --gpu go together, without --effect, --calibrate, --seed-sd, --accuracy."
+        )
     if options.memory:
         return _memory(options)
     study = sweep.load(options.study, overrides=options.overrides)
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> Outcome:
         study,
         effect=options.effect,
         calibrated=options.calibrate,
-        assumed=planning.Assumed(seed_sd=options.seed_sd, accuracy=options.accuracy),
+        assumed=planning.Assumed(**assumed),
     )
     sizes = {arm: size_here(trial.config) for arm, (trial, *_) in study.arms.items()}
     alike = {text: [arm for arm in sizes if sizes[arm] == text] for text in sizes.values() if text}

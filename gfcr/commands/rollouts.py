@@ -14,7 +14,7 @@ from gfcr.commands import Outcome, within
 from gfcr.errors import ConfigError, GfcrError, unknown_name
 from gfcr.shown.text import number, plain
 from gfcr.tracking.folder import RunFolder
-from gfcr.tracking.looked_at import LookedAt, Pick, look_at, picked
+from gfcr.tracking.looked_at import LookedAt, Pick, look_at, picked, rewards_of
 from gfcr.values.ranges import Count
 
 _PICKS: tuple[Pick, ...] = ("best", "worst", "rejected")
@@ -30,7 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for pick in _PICKS:
         parser.add_argument(f"--{pick}", action="store_true", help=f"the {pick} ones")
     parser.add_argument("--rendered", action="store_true", help="prompts with special tokens")
-    parser.add_argument("--limit", type=within(Count), default=8, help="most rollouts shown (8)")
+    parser.add_argument(
+        "--limit", type=within(Count), default=8, help="most shown (8); one a pick at least"
+    )
 
 
 def run(options: argparse.Namespace) -> Outcome:
@@ -136,7 +138,7 @@ def described(each: LookedAt) -> dict[str, Any]:
             "completion": rollout.text,
             "answer": rollout.prompt.answer,
             "reward": rollout.reward,
-            "rewards": each.rewards,
+            "rewards": rewards_of(rollout),
             "shaped_reward": signal and signal.reward,
             "advantage": each.mean_advantage,
             "correction_weight": weight,

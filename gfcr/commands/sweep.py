@@ -37,10 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     """Runs the study; exit code 1 when a trial failed or has no score."""
-    # First: overrides of its keys come on top.
     launcher = [] if options.launcher is None else [f"launcher={options.launcher}"]
-    study = sweep.load(options.study, overrides=[*launcher, *options.overrides])
-    tell_dropped(options.study, overrides=options.overrides)
+    overrides = [*launcher, *options.overrides]  # its own keys come on top
+    study = sweep.load(options.study, overrides=overrides)
+    tell_dropped(options.study, overrides=overrides)
     if options.arms is not None:
         study = study.only(options.arms.split(","))
     study = replace(study, accept_data=options.accept == "data")
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> Outcome:
 
 
 def _rehearsed(study: sweep.Study, *, fresh: bool) -> Outcome:
-    """Returns what each trial would do; prompts are the same for all seeds, and checked once."""
+    """Returns what each trial would do; what starts anew has the same prompts for all seeds."""
     study = sweep.unfolded(study)
     first = [trials[0] for trials in study.arms.values()]
     how = {"fresh": fresh, "accepted": study.accept_data}

@@ -47,7 +47,7 @@ def rehearse(
         config: the experiment.
         fresh: whether it would start over.
         accepted: whether it would resume although prompts, the model or code have changed.
-        prompts: whether to make and check the prompts, which other seeds have too.
+        prompts: whether to make and check those of a run that starts, which other seeds have too.
 
     Raises:
         ConfigError: the experiment cannot be resolved: no run of it has a folder.
@@ -58,7 +58,7 @@ def rehearse(
         refuse_if_locked(resolved.folder)
         refuse_if_running(resolved.folder)
         found = _standing(resolved, fresh=fresh)
-        if found.would == "be shown, finished" or not prompts:
+        if found.would == "be shown, finished" or not (prompts or found.would == "resume"):
             return found
         return _with_prompts(found, resolved, accepted=accepted)
     except GfcrError as error:

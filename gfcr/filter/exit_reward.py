@@ -17,7 +17,8 @@ class ExitReward(Filter):
     """Pays decay^(k - 1) to the k-th right answer of a serial group, and nothing to wrong ones.
 
     Rollouts are in the order in which they left the thought (their note `exit`, by `serial_exits`;
-    one without comes last), and right from the reward `threshold` on. S-GRPO halves: 1, 1/2, 1/4...
+    one without comes last), and right from the reward `threshold` on. Those that a gate before has
+    rejected are not counted. S-GRPO halves: 1, 1/2, 1/4...
 
     Hurts hard prompts, whose few right answers come late and are paid in full, while an early
     guess that happens to be right is taught as well.
@@ -42,7 +43,7 @@ class ExitReward(Filter):
         num_right = 0
         for i in sorted(range(len(exits_N)), key=lambda i: exits_N[i]):
             reward = rewards[i]
-            if reward is not None:
+            if reward is not None and group.signals[i].rejected is None:
                 right = reward >= self.threshold
                 rewards[i] = self.decay**num_right if right else 0.0
                 num_right += right

@@ -6,7 +6,7 @@ from typing import Any, Final, final
 
 from gfcr.leaderboard.board import Leaderboard
 from gfcr.shown.text import plain
-from gfcr.tracking.looked_at import LookedAt, picked
+from gfcr.tracking.looked_at import LookedAt, picked, rewards_of
 from gfcr.tracking.mlflow_store import newest_rollouts
 
 NONE: Final = (
@@ -77,7 +77,7 @@ def _data(seen: LookedAt) -> dict[str, Any]:
             "advantages": mean if by_token is None else [_rounded(float(a)) for a in by_token],
             "reward": rollout.reward,
             "shaped": None if signal is None or signal.reward == rollout.reward else signal.reward,
-            "rewards": {name: _rounded(value) for name, value in seen.rewards.items()},
+            "rewards": {name: _rounded(value) for name, value in rewards_of(seen.rollout).items()},
             "fate": seen.fate,
             "finish": f"{rollout.finish.value} {rollout.detail}".strip(),
             "error": rollout.error,

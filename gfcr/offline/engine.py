@@ -13,6 +13,7 @@ from typing import Any, NoReturn, final
 from gfcr.engine.base import Delta, EngineStats, Request, Weights
 from gfcr.offline.log import Log, LoggedUpdate, Unanswerable
 from gfcr.tasks.base import Codec, Problems, Task, Verdict
+from gfcr.tracking.looked_at import rewards_of
 from gfcr.types import FinishReason, Group, Prompt, Rollout
 
 _UNBOUNDED = 1 << 30
@@ -113,9 +114,11 @@ class LogEngine:
         )
 
     def _find(self, request: Request) -> Rollout:
-        group = self._group(request)
         index = request.slot.removeprefix("/")
-        if not index.isdecimal() or int(index) >= len(group.rollouts):
+        if not index.isdecimal():
+            raise Unanswerable(f"{index}: what a part asks on the side is not in the log.")
+        group = self._group(request)
+        if int(index) >= len(group.rollouts):
             raise Unanswerable(
                 f"update {self._step}: {self._askers} asks for rollout {int(index) + 1} of prompt "
                 f"{group.prompt.id}, and {len(group.rollouts)} are recorded. Record a larger "
@@ -126,14 +129,12 @@ class LogEngine:
 
     def _group(self, request: Request) -> Group:
         """Returns the recorded group from which a group of the strategy is served."""
-        prompt_id = request.prompt_id
         group_id = request.id.rpartition("#")[0].removesuffix(request.slot)
         if group_id not in self._taken:
-            free = self._free.get(prompt_id)
-            if not free:
+            if not (free := self._free.get(request.prompt_id)):
                 raise Unanswerable(
-                    f"update {self._step}: {self._askers} begins prompt {prompt_id}, which the log "
-                    "does not hold (again) in this update."
+                    f"update {self._step}: {self._askers} begins prompt {request.prompt_id}, which "
+                    "the log does not hold (again) in this update."
                 )
             self._taken[group_id] = free.popleft()
         return self._taken[group_id]
@@ -198,7 +199,7 @@ class LogTask(Task):
     def begin(self, update: LoggedUpdate) -> None:
         """Switches to an update of the log."""
         self.verdicts = {
-            (g.prompt.id, r.text): Verdict(reward=r.reward, error=r.error)
+            (g.prompt.id, r.text): Verdict(reward=r.reward, error=r.error, scores=rewards_of(r))
             for g in update.groups
             for r in g.rollouts
         }

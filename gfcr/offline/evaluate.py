@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gfcr.errors import BatchCannotFill, ConfigError
+from gfcr.errors import BatchCannotFill, ConfigError, TaskError
 from gfcr.generate.sample import Sample
 from gfcr.offline.engine import LogCodec, LogEngine, LogStream, LogTask
 from gfcr.offline.log import Log, Unanswerable, difficulty
@@ -90,37 +90,36 @@ _Made = tuple[str | None, list[Measured], dict[str, int]]
 
 
 def _select(log: Log, name: str, strategy: Strategy, *, prompts: int) -> _Made:
-    refusal = _refusal(strategy, log=log)
-    if refusal is not None:
+    if refusal := _refusal(strategy, log=log):
         return refusal, [], {}
     planners = [*strategy.hooks(Planner), *strategy.hooks(Selector)]
     referees = list(strategy.hooks(Referee))
     engine = LogEngine(log, askers=[*referees, *planners])
     codec, task, stream = LogCodec(), LogTask(), LogStream(askers=planners)
-    pipeline = Pipeline(
-        strategy,
-        engine=engine,
-        task=task,
-        # Never drawn from, as the stream gives the prompts; but a pipeline needs one.
-        train=[log.updates[0].groups[0].prompt],
-        codec=codec,
-        prompts=prompts,
-        sampling=log.sampling,
-        seed=log.seed,
-        stream=stream,
-    )
     measured: list[Measured] = []
     hardness: dict[str, float] = {}
-    with closing(pipeline):
-        for update in log.updates:
-            for part in (engine, codec, task, stream):
-                part.begin(update)
-            hardness |= {g.prompt.id: difficulty(g.rollouts) for g in update.groups}
-            try:
+    try:
+        pipeline = Pipeline(
+            strategy,
+            engine=engine,
+            task=task,
+            # Never drawn from, as the stream gives the prompts; but a pipeline needs one.
+            train=[log.updates[0].groups[0].prompt],
+            codec=codec,
+            prompts=prompts,
+            sampling=log.sampling,
+            seed=log.seed,
+            stream=stream,
+        )
+        with closing(pipeline):
+            for update in log.updates:
+                for part in (engine, codec, task, stream):
+                    part.begin(update)
+                hardness |= {g.prompt.id: difficulty(g.rollouts) for g in update.groups}
                 batch = pipeline.next_batch(step=update.step)
-            except (Unanswerable, BatchCannotFill) as error:
-                return str(error), [], {}
-            measured.append(measure(batch, served=engine.served, hardness=hardness))
+                measured.append(measure(batch, served=engine.served, hardness=hardness))
+    except (Unanswerable, BatchCannotFill, TaskError) as error:
+        return str(error), [], {}
     return None, measured, pipeline.tokens()
 
 
@@ -132,8 +131,7 @@ def _refusal(strategy: Strategy, *, log: Log) -> str | None:
             f"generate ({kind}) chooses what to generate by what the policy has generated: its "
             "rollouts are not in a log of independent samples."
         )
-    watchers = strategy.hooks(Watcher)
-    if watchers:
+    if watchers := strategy.hooks(Watcher):
         return (
             f"{', '.join(watchers)} may cut rollouts in decoding: a truncated rollout is in the "
             "log, its score is not."
@@ -152,9 +150,7 @@ def _selection(
     if refused is not None or not updates:
         return Selection(name=name, refused=refused)
     generated = sum(u.generated for u in updates)
-    rejected: Counter[str] = Counter()
-    for update in updates:
-        rejected.update(update.rejected)
+    rejected = sum((Counter(update.rejected) for update in updates), Counter[str]())
     return Selection(
         name=name,
         updates=len(updates),

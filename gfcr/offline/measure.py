@@ -1,7 +1,7 @@
 """Measures what a strategy selects from an update's rollouts, and the bias of the selection."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,11 +67,8 @@ def measure(
         hardness: the difficulty of each prompt, by its id.
     """
 
-    def hard(rollout: Rollout) -> float:
-        return hardness[rollout.prompt.id]
-
-    def values(rollouts: Sequence[Rollout], of: Callable[[Rollout], float]) -> NDArray[np.float64]:
-        return np.array([of(r) for r in rollouts], np.float64)
+    def values(rollouts: Sequence[Rollout]) -> NDArray[np.float64]:
+        return np.array([(len(r), hardness[r.prompt.id]) for r in rollouts]).reshape(-1, 2).T
 
     size_N = np.array([_rms(sample) for sample in batch.samples])
     trained = [s.rollout for s in batch.samples]
@@ -93,10 +90,7 @@ def measure(
         effective_size=float(size_N.sum()) ** 2 / power if power else 0.0,
         tokens=batch.cost.generated_tokens,
         rejected={str(reason): num for reason, num in reasons.items()},
-        values={
-            "length": (values(served, len), values(trained, len)),
-            "difficulty": (values(served, hard), values(trained, hard)),
-        },
+        values=dict(zip(_KINDS, zip(values(served), values(trained), strict=True), strict=True)),
     )
 
 

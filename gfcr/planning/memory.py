@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from gfcr.config import Experiment
 from gfcr.errors import ConfigError
+from gfcr.experiment.prepared import prepare
 from gfcr.experiment.resolved import Resolved, resolve
 from gfcr.experiment.size import GIB, Size, model_here, shapes_of, weigh
 
@@ -50,8 +51,10 @@ def memory_of(config: Experiment, *, gpu: int) -> Memory:
 
     Raises:
         ConfigError: the model is not here, is not of Llama's kind, or no model is trained.
+        TaskError: there are no prompts, whose length is needed where the engine's is not given.
     """
-    own, shapes = resolve(config), shapes_of(model_here(config) or "")
+    own, folder = resolve(config), model_here(config) or ""
+    shapes = shapes_of(folder)
     if weigh(own, shapes=shapes) is None or not _rows(shapes, of="q_proj"):
         raise ConfigError(
             f"model={config.model}: memory is foretold for a model that is trained, whose folder "
@@ -64,7 +67,9 @@ def memory_of(config: Experiment, *, gpu: int) -> Memory:
     asked = getattr(engine, "kv_cache_gib", None)
     share = int(getattr(engine, "gpu_memory_utilization", 0.0) * gpu)
     cache = int(asked * GIB) if asked else max(0, share - served)
-    longest = getattr(engine, "max_length", None) or config.sampling.max_tokens
+    if (longest := getattr(engine, "max_length", None)) is None:
+        prompts = prepare(own, model=folder).problems.train
+        longest = max(len(prompt.tokens) for prompt in prompts) + config.sampling.max_tokens
     tokens = _largest_pass(ways[0]) * longest
     token = 2 * sum(_rows(shapes, of="k_proj")) * (served // sizes[0].parameters)
     return Memory(

@@ -32,12 +32,6 @@ class LookedAt:
     """What a correction made of it, see `Corrections`; None where there was none."""
 
     @property
-    def rewards(self) -> dict[str, float]:
-        """The components of the rollout's reward, by name."""
-        held = self.rollout.notes.items()
-        return {name.removeprefix(REWARDS): v for name, v in held if name.startswith(REWARDS)}
-
-    @property
     def advantage_T(self) -> Floats | None:
         """The advantage of each completion token, 0 where the policy did not sample it.
 
@@ -54,6 +48,12 @@ class LookedAt:
         return (
             float(advantage_T[mask_T].mean()) if advantage_T is not None and mask_T.any() else None
         )
+
+
+def rewards_of(rollout: Rollout) -> dict[str, float]:
+    """Returns the components of a rollout's reward, by name."""
+    held = rollout.notes.items()
+    return {name.removeprefix(REWARDS): v for name, v in held if name.startswith(REWARDS)}
 
 
 def look_at(file: Path) -> list[LookedAt]:

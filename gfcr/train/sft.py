@@ -135,17 +135,14 @@ def _fit(
         tokens += sum(len(p) + len(c) for p, c in batch)
         on_step(step + 1)
     tail = losses[-max(1, len(losses) // 10) :]
+    stretches = np.array_split(np.array(losses), min(_STRETCHES, len(losses)))
     return SftResult(
         steps=len(losses),
         tokens=tokens,
         seconds=time.perf_counter() - start,
         loss=sum(tail) / len(tail),
-        curve=tuple(round(float(part.mean()), 4) for part in _stretches(losses)),
+        curve=tuple(round(float(part.mean()), 4) for part in stretches),
     )
-
-
-def _stretches(losses: list[float]) -> list[np.ndarray]:
-    return np.array_split(np.array(losses), min(_STRETCHES, len(losses)))
 
 
 def _step(model: Any, batch: list[Tokens], *, optimizers: list[torch.optim.Optimizer]) -> float:

@@ -37,4 +37,4 @@ def last_block(text: str) -> str:
     found = _FENCED.findall(said(text))
     blocks = [(name.strip().lower(), dedent(code)) for fence, name, code in found if fence]
     code = [block for name, block in blocks if name in _CODE] or [block for _, block in blocks]
-    return code[-1] if code else said(text)
+    return (code[-1] if code else said(text)).removeprefix("\ufeff")

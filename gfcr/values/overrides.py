@@ -1,8 +1,10 @@
 """Overrides of the command line, as in Hydra: `key=value`, `+key=value` and `~key`."""
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import yaml
 
 from gfcr.errors import ConfigError, shown, unknown_name
 from gfcr.values import reading
@@ -11,9 +13,6 @@ from gfcr.values.plain import at, leaves
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
-
-
-_COMMENT: Final = re.compile(r"""(?!\s*['"\[{|>])(.*\s)?#""", re.DOTALL)
 
 
 class Override(NamedTuple):
@@ -52,12 +51,14 @@ def parse_override(text: str) -> Override:
         )
     if text.startswith("~"):
         return Override(dotted, None, removes=True)
-    if _COMMENT.match(value):
+    made = Override(dotted, reading.parse(value, where=f"override {shown(dotted)}"))
+    tokens: list[Any] = [*yaml.scan(value)]  # pyright: ignore[reportUnknownMemberType]
+    if any("#" in value[a.end_mark.index : b.start_mark.index] for a, b in pairwise(tokens)):
         raise ConfigError(
             f"override {shown(text)} is not allowed: behind # is a comment in YAML, which would be "
             f"lost. Give the value in quotes of its own, as '{dotted}=\"...\"'."
         )
-    return Override(dotted, reading.parse(value, where=f"override {shown(dotted)}"))
+    return made
 
 
 def apply_overrides(values: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:

@@ -72,18 +72,14 @@ def _strict(hint: Any, *, instead: Mapping[Any, Schema]) -> Any:
 
 def _instance(kind: Any, *, schema: Schema) -> Any:
     """Returns the check of an object that is made already: its class, or nothing for a protocol."""
+    checked = isinstance(kind, type) and not getattr(kind, "_is_protocol", False)
 
     def check(value: Any) -> Any:
-        if not isinstance(value, kind):
+        if checked and not isinstance(value, kind):
             raise ValueError
         return value
 
-    checked = isinstance(kind, type) and not getattr(kind, "_is_protocol", False)
-    return Annotated[Any, AfterValidator(check if checked else _same), WithJsonSchema(schema)]
-
-
-def _same(value: Any) -> Any:
-    return value
+    return Annotated[Any, AfterValidator(check), WithJsonSchema(schema)]
 
 
 def _listed(value: Any) -> Any:

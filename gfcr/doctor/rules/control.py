@@ -6,6 +6,7 @@ from typing import Final
 from gfcr.doctor.history import History
 from gfcr.doctor.rule import Rule, Spec
 from gfcr.doctor.shapes import excused, kept, mean, rest, scaled
+from gfcr.values.reading import inline
 
 _SOME: Final = 0.05
 """A reward, or an entropy, below which a change by a factor says nothing."""
@@ -51,7 +52,8 @@ def _longer_with_drafts(history: History) -> float | None:
 
 
 def _steered(spec: Spec) -> tuple[str, ...]:
-    return (f"strategy.drafter={{name: auto, drafter: {spec['strategy']['drafter']['name']}}}",)
+    steered = {"name": "auto", "drafter": dict(spec["strategy"]["drafter"])}
+    return (f"strategy.drafter={inline(steered)}",)
 
 
 def _warmer(spec: Spec) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ class Wire:
 
     def __init__(self) -> None:
         """Keeps input and output for its own messages, since tests may print."""
-        self._heard, self._out = os.fdopen(os.dup(0), "rb"), os.dup(1)
+        self._heard, self._out = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
         os.dup2(2, 1)
         self.progress = [0, 0]
 
@@ -38,9 +38,8 @@ class Wire:
 
     def tell(self, message: dict[str, Any]) -> None:
         """Sends one message."""
-        left = memoryview(dumps(message) + b"\n")
-        while left:
-            left = left[os.write(self._out, left) :]
+        self._out.write(dumps(message) + b"\n")
+        self._out.flush()
 
     def ask(self, do: str, of: str | int, *args: Any, **named: Any) -> Any:
         """Makes one call of the program, and copies its changes of mutable arguments back."""
@@ -65,7 +64,7 @@ class Wire:
 
 @final
 class Held:
-    """A stand-in for an object of the program that is no plain value; equal to itself alone."""
+    """A stand-in for an object of the program that is no plain value, and equal to none of them."""
 
     def __init__(self, wire: Wire, of: str | int) -> None:
         self.__dict__.update(_wire=wire, _of=of)
@@ -93,6 +92,16 @@ class Held:
 
     def __contains__(self, value: Any) -> bool:
         return self._wire.ask("in", self._of, value) is True
+
+    def __instancecheck__(self, value: Any) -> bool:
+        return self._wire.ask("isinstance", self._of, value) is True
+
+    def __eq__(self, other: object) -> bool:
+        if self is not other:
+            pack(other)  # only the program, which is not to decide, can compare two such objects
+        return self is other
+
+    __hash__ = object.__hash__
 
     def __str__(self) -> str:
         return str(self._wire.ask("str", self._of))
@@ -142,8 +151,8 @@ def bound(tree: ast.Module, *, entry: str, wire: Wire) -> dict[str, Any]:
 
 
 def _in_library(name: str) -> Any:
-    """Returns a name that tests often use without import; a program must not replace it."""
-    modules = map(importlib.import_module, _LIBRARY)
+    """Returns what a name of several letters is without import; a program must not replace it."""
+    modules = map(importlib.import_module, _LIBRARY) if name[1:] else ()
     return next((found for m in modules if (found := getattr(m, name, None))), None)
 
 

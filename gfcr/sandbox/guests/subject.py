@@ -4,14 +4,26 @@ Its answers are not trusted, see `gfcr.sandbox.guests.examiner`.
 """
 
 import json
+import operator
 import os
 import sys
 import types
 import typing
+from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 from gfcr.sandbox.guests.wire import dumps, pack, unpack
 
+_DO: dict[str, Callable[..., Any]] = {
+    "call": operator.call,
+    "get": getattr,
+    "item": operator.getitem,
+    "len": len,
+    "str": str,
+    "in": operator.contains,
+    "isinstance": type.__instancecheck__,
+}
 _MOST_ITEMS = 100_000
 _TYPES = ("Any", "Callable", "Dict", "List", "Optional", "Set", "Tuple", "Union")
 """Names that programs annotate with, and that the judges of contests have imported."""
@@ -34,21 +46,8 @@ class Subject:
         target = self._named(of) if isinstance(of, str) else self._held[of]
         given = [unpack(a, held=self._held.__getitem__) for a in request["args"]]
         named = {n: unpack(a, held=self._held.__getitem__) for n, a in request["named"].items()}
-        match request["do"]:
-            case "call":
-                value = target(*given, **named)
-            case "get":
-                value = getattr(target, given[0])
-            case "item":
-                value = target[given[0]]
-            case "len":
-                value = len(target)
-            case "str":
-                value = str(target)
-            case "in":
-                value = given[0] in target
-            case _:
-                value = [v for v, _ in zip(target, range(_MOST_ITEMS), strict=False)]
+        do = request["do"]
+        value = [*islice(target, _MOST_ITEMS)] if do == "iter" else _DO[do](target, *given, **named)
         return {"value": pack(value, keep=self._keep), "args": pack(given, keep=self._keep)}
 
     def _named(self, name: str) -> Any:
@@ -65,16 +64,10 @@ class Subject:
 
 def main() -> None:
     """Answers requests until its input ends."""
-    asked, answers = os.fdopen(os.dup(0), "rb"), os.dup(1)
+    asked, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open("/dev/null", os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(2, 1)  # what it prints is no answer
-
-    def tell(message: Any) -> None:
-        left = memoryview(dumps(message) + b"\n")
-        while left:
-            left = left[os.write(answers, left) :]
-
     subject: Subject | None = None
     for line in asked:
         try:
@@ -85,7 +78,8 @@ def main() -> None:
                 answer = subject.answer(request)
         except BaseException as error:  # the program's, SystemExit among them
             answer = {"error": type(error).__name__, "said": str(error)[:200]}
-        tell(answer)
+        answers.write(dumps(answer) + b"\n")
+        answers.flush()
 
 
 if __name__ == "__main__":

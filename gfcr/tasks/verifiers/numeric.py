@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Final, final
+from unicodedata import normalize
 
 from gfcr.tasks.base import Verdict
 from gfcr.tasks.verifiers.base import Verifier
@@ -27,21 +28,23 @@ _NUMBER: Final = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _OWED: Final = re.compile(r"(?<![\w)$])-\\?[$\u00a3\u20ac\u00a5](?=[\d.])")
-_MINUS: Final = str.maketrans(dict.fromkeys("\u2212\u2013\uff0d\ufe63", "-"))
+_PARTS: Final = {c: f" {normalize('NFKC', c)}".replace("\u2044", "/") for c in "¼½¾⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}
+_SPELT: Final = str.maketrans({**dict.fromkeys("\u2212\u2013\uff0d\ufe63", "-"), **_PARTS})
 _SPACES: Final = re.compile(r"(?<=\d)(?:[\u00a0\u2007\u2009\u202f~]|\\[,;: ])(?=\d{3})")
 _RAISED: Final = re.compile(r"(?<=\d)([⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)")
 _LOWERED: Final = str.maketrans("⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "+-0123456789")
 _BRACED: Final = re.compile(r"\^\s*\{\s*([-+]?\s*\d+)\s*\}")
 _PART: Final = r"\s*(?:\{\s*([-+]?\d+)\s*\}|(\d))"
 _FRACTION: Final = re.compile(rf"(?:(?<!\d)(\d++))?\s*\\[dt]?frac{_PART}{_PART}")
-_MIXED: Final = re.compile(r"(?<![\d.,/])(\d+) (\d+)/(\d+)")
-_UNIT: Final = re.compile(r"(?<=[A-Za-z}])\s*\^\s*(?:\d|\{\d\})")
+_MIXED: Final = re.compile(r"(?<![\d.,/])(\d+) {1,2}(\d+)/(\d+)")
+_UNIT: Final = re.compile(r"(?<=[A-Za-z}])\s*\^\s*[-+]?\d+")
 _APART: Final = re.compile(r"(?i)(\A\s*-|[=:\u2248][^\S\n]?-|[({$*]-|\bis -)[^\S\n]+(?=[\d.])")
 """A minus that stands apart from its number, and is neither an operator nor marks an item."""
 _OR: Final = re.compile(
     r"[\s$*})]*(?:[a-z]{1,3}\s+)?(?:or|\\text\s*\{\s*or\s*\})[\s$*{(]*(?:[a-z]\s*=\s*)?"
 )
 """What stands between two numbers of which a completion leaves open which it means."""
+_UNKNOWN: Final = re.compile(r"[xyz]+\b")
 _SCALES: Final = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _MORE: Final = re.compile(
     r"\\(?:sqrt|pi|overline|pm|infty|log|ln|sin|cos|tan|cup|le(?!ft)|[gn]e)|[√π±∞<>≤≥]"
@@ -58,7 +61,7 @@ class Numeric(Verifier):
     r"""1 if the last number of the completion is the answer's last number, within a tolerance.
 
     Reads `1,234.5`, `1 234.5`, `1{,}234`, `-2e3`, `3/4`, `\frac{3}{4}`, `2 \times 10^{-7}`, and
-    minus in any of its characters, `1 1/2`, `- 3`, `1 million`; `50%` is 50, and `4 or 5` is none.
+    minus in any of its characters, `1 1/2`, `- 3`, `1 million`; `50%` is 50, `5x` is none.
     With `marker`, only what follows its last occurrence counts, the first line with a number (GSM8K
     answers end in `#### 42`: both sides then agree on the number meant); else the last box, or what
     follows `</think>` or is in `<answer>`.
@@ -102,7 +105,7 @@ def last_number(text: str) -> Fraction | None:
     plain = _plain(text)
     written = reversed([*_NUMBER.finditer(plain)])
     found = ((each, number) for each in written if (number := _parse(each)) is not None)
-    if (last := next(found, None)) is None:
+    if (last := next(found, None)) is None or _UNKNOWN.match(plain, last[0].end()):
         return None
     before, other = next(found, last)
     is_open = other != last[1] and _OR.fullmatch(plain, before.end(), last[0].start())
@@ -111,7 +114,7 @@ def last_number(text: str) -> Fraction | None:
 
 def _plain(text: str) -> str:
     """Returns a text with its numbers spelt in few ways, whatever typeset them."""
-    text = _SPACES.sub(" ", close(text).translate(_MINUS).replace("{,}", ","))
+    text = _SPACES.sub(" ", close(text).translate(_SPELT).replace("{,}", ","))
     text = _RAISED.sub(lambda raised: "^" + raised[1].translate(_LOWERED), text)
     text = _APART.sub(r"\1", _OWED.sub("-", text))
     text = _BRACED.sub(lambda braced: "^" + braced[1].replace(" ", ""), text)

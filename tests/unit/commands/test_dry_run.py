@@ -116,6 +116,15 @@ def test_what_another_part_s_name_drops_is_told(words: list[str], lost: str) -> 
     assert ", ".join(dropped(values, words)) == lost
 
 
+def test_another_launcher_drops_what_the_file_s_has_and_says_so(tmp_path: Path) -> None:
+    file = written(tmp_path, launcher={"name": "local", "parallel": 2}, arms={"a": {}})
+    kept, dropped_ = (
+        gfcr("sweep", file, "--launcher", name, "--dry-run") for name in ("local", "ray")
+    )
+    assert kept.returncode == dropped_.returncode == 0 and "left out" not in kept.stderr
+    assert "for another part: launcher.parallel." in dropped_.stderr
+
+
 @over("command", ["run", "sweep"])
 def test_a_command_says_which_knobs_its_overrides_drop(command: str, tmp_path: Path) -> None:
     file = written(tmp_path, strategy={"name": "grpo", "group_size": 6})

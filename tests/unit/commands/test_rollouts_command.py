@@ -57,6 +57,11 @@ def test_it_shows_what_the_files_hold(run: Path) -> None:
         assert bool(each["trained_tokens"]) == (held.fate == "trained")
 
 
+def test_a_limit_leaves_one_of_each_pick(run: Path) -> None:
+    assert len(told(run, "--limit", 1, "--best", "--worst")["rollouts"]) == 2
+    assert "one a pick at least" in " ".join(gfcr("rollouts", "--help").stdout.split())
+
+
 def test_it_shows_those_that_are_asked_for(run: Path) -> None:
     rejected = told(run, "--rejected", "--update", 2)
     assert rejected["updates"] == [2] and len(rejected["rollouts"]) == 8

@@ -22,6 +22,7 @@ from gfcr.doctor.rule import Lever, Rule
 from gfcr.experiment.check import check
 from gfcr.experiment.resolved import resolve
 from gfcr.taxonomy import CELLS
+from gfcr.values.overrides import parse_override
 from tests.cases import over
 
 RECORDED = Path(__file__).parents[2] / "data" / "doctor"
@@ -193,6 +194,14 @@ def test_rollouts_that_a_schedule_made_too_old_are_made_younger_by_it(
     given = {o for lever in levers for o in lever.overrides}
     assert {o for o in given if o.startswith("schedule.")} == offered
     assert {"strategy.correction=truncated", "strategy.loss.off_policy=behaviour"} <= given
+
+
+def test_a_drafter_is_steered_with_the_settings_that_it_has() -> None:
+    _, spec = recorded("costly_drafts-sick")
+    own = spec["strategy"]["drafter"]
+    steered, _ = fitting(RULES["costly_drafts"].levers(spec), spec=spec)
+    (override,) = map(parse_override, steered.overrides)
+    assert override.key == "strategy.drafter" and override.value == {"name": "auto", "drafter": own}
 
 
 def test_a_trainer_in_turn_is_not_starved() -> None:

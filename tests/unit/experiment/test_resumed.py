@@ -72,6 +72,14 @@ def test_what_was_exchanged_since_is_refused_before_training_unless_accepted(
     assert experiment.run(config(tmp_path))["status"] == "finished", "what was accepted stays so"
 
 
+def test_what_was_exchanged_is_looked_for_in_every_run_that_would_go_on(tmp_path: Path) -> None:
+    write(tmp_path)
+    (tmp_path / "reward.py").write_text(REWARD)
+    experiment.run(config(tmp_path), until=Pause.parse("updates=2"))
+    write(tmp_path, asked="2+{}")
+    assert rehearse(config(tmp_path), fresh=False, prompts=False).would == "be refused"
+
+
 def test_what_is_the_same_goes_on_unasked(tmp_path: Path) -> None:
     write(tmp_path)
     (tmp_path / "reward.py").write_text(REWARD)

@@ -81,6 +81,13 @@ def test_earlier_right_answers_are_paid_more(
     assert [s.reward for s in shaped.signals] == paid
 
 
+def test_an_exit_that_a_gate_rejected_is_not_counted() -> None:
+    rollouts = [make.rollout(i, reward=1.0, notes={"exit": float(i)}) for i in range(3)]
+    group = make.group_of(rollouts).reject_rollouts([0], reason="form")
+    shaped = ExitReward().apply(group, view=make.view())
+    assert [s.reward for s in shaped.signals][1:] == [1.0, 0.5]
+
+
 @given(st.lists(st.booleans(), min_size=1, max_size=12), st.floats(0.01, 1))
 def test_the_kth_right_answer_is_paid_the_kth_power(right: list[bool], decay: float) -> None:
     rollouts = [make.rollout(i, reward=float(r), notes={"exit": i}) for i, r in enumerate(right)]

@@ -15,7 +15,7 @@ from gfcr.control.repetition_stop import RepetitionStop
 from gfcr.errors import ConfigError, GfcrError
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.generate.sample import Sample
-from gfcr.offline.engine import LogStream
+from gfcr.offline.engine import LogStream, LogTask
 from gfcr.stages import Filter, View
 from gfcr.strategy import Strategy
 from gfcr.testing.factories import CODEC, CoinTask, pipeline
@@ -23,6 +23,7 @@ from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.rollouts import read_update, write_rollouts
 from gfcr.types import FinishReason, Group
+from gfcr.values.notes import REWARDS
 from tests.cases import over
 from tests.commands import gfcr
 
@@ -136,6 +137,16 @@ def test_a_superset_log_answers_as_the_run_itself_would(
 
 
 @pytest.mark.slow
+def test_named_rewards_are_those_of_the_log(log: offline.Log) -> None:
+    """Without them GDPO would have one reward, and sum nothing."""
+    update = log.updates[0]
+    first = update.groups[0].rollouts[0]
+    named = replace(first, notes={f"{REWARDS}right": 1.0, "exit": 2.0})
+    task = LogTask()
+    task.begin(replace(update, groups=(replace(update.groups[0], rollouts=(named,)),)))
+    assert task.verify(first.prompt, text=first.text).scores == {"right": 1.0}
+
+
 def test_fewer_samples_are_the_first_ones(log: offline.Log) -> None:
     found = only(log, strategies.load("grpo", group_size=4))
     first = [r for u in log.updates for g in u.groups for r in g.rollouts[:4]]
@@ -184,6 +195,8 @@ REFUSED: dict[str, tuple[Any, tuple[str, ...]]] = {
         ("update 1: controls.reinforce_ada", "rollout 13", "12 are recorded"),
     ),
     "resume": (lambda: strategies.load("april", group_size=4), ("replays",)),
+    "aside": (lambda: strategies.load("vineppo"), ("controls.step_values", "on the side")),
+    "levels": (lambda: strategies.load("rlve"), ("no levels of difficulty",)),
 }
 
 

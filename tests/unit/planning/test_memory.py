@@ -1,6 +1,7 @@
 """What a run needs of a GPU's memory is what its tensors are seen to take."""
 
 import json
+import shutil
 from math import prod
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,8 +19,11 @@ from transformers import (
 )
 
 from gfcr import config as configs
+from gfcr import models
 from gfcr.commands import plan
 from gfcr.errors import ConfigError
+from gfcr.experiment.prepared import prepare
+from gfcr.experiment.resolved import resolve
 from gfcr.experiment.size import GIB, shapes_of
 from gfcr.planning.memory import memory_of, pass_of
 from tests.cases import over
@@ -132,15 +136,21 @@ def test_the_times_of_an_update_add_up_what_is_held_then(tmp_path: Path) -> None
 
 
 def test_a_cache_of_a_given_size_and_half_precision_hold_twice_the_tokens(tmp_path: Path) -> None:
+    shutil.copytree(models.resolve("demo"), tmp_path, dirs_exist_ok=True)
     model_in(tmp_path, family="llama")
-    whole, half = (
-        memory_of(
-            described(tmp_path, engine={"name": "vllm", "kv_cache_gib": 2, "dtype": dtype}), gpu=GIB
+    config, other = (
+        described(
+            tmp_path,
+            engine={"name": "vllm", "kv_cache_gib": 2, "dtype": dtype},
+            evaluation={"sampling": {"max_tokens": 128}},
         )
         for dtype in ("float32", "bfloat16")
     )
+    whole, half = memory_of(config, gpu=GIB), memory_of(other, gpu=GIB)
     assert half.cached == 2 * whole.cached == 2 * (2 * GIB // (2 * 3 * 64 * 4))
-    assert half.longest == 128, "the answers alone, where the engine's length is the model's own"
+    prompts = prepare(resolve(config), model=str(tmp_path)).problems.train
+    asked = max(len(prompt.tokens) for prompt in prompts)
+    assert half.longest == asked + 128, "where the engine's length is the model's own"
 
 
 def test_what_cannot_be_foretold_is_said(tmp_path: Path) -> None:
@@ -206,6 +216,7 @@ def test_a_machine_without_a_gpu_is_asked_for_its_memory(monkeypatch: pytest.Mon
 
 def test_options_of_the_other_plan_are_refused() -> None:
     file = str(ROOT / "experiments/gsm8k/grpo.yaml")
-    for options in (["--gpu", "80"], ["--memory", "--effect", "0.1"], ["--memory", "--calibrate"]):
+    others = (["--effect", "0.1"], ["--calibrate"], ["--seed-sd", "0"], ["--accuracy", "0.5"])
+    for options in (["--gpu", "80"], *(["--memory", *other] for other in others)):
         done = gfcr("plan", file, *options)
         assert done.returncode == 2 and "--memory and --gpu go together" in done.stderr, options

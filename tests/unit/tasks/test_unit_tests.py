@@ -116,6 +116,52 @@ def test_library_names_that_tests_use_are_python_s_own() -> None:
     assert UnitTests().verify("def gcd(a, b): return 4", answer="assert gcd(1, 2) == 4").reward == 1
 
 
+OWN = """
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from fractions import Fraction
+class A:
+    def __init__(self, n=0):
+        self.n = n
+    def __eq__(self, other):
+        return self.n == other.n
+def f(x):
+    return x
+"""
+
+
+@needs_one
+@over(
+    "value",
+    [
+        *("Fraction(1, 3)", "Decimal('0.10')", "date(2024, 2, 29)", "[{Fraction(-10**5000, 7)}]"),
+        *("datetime(2024, 2, 29, 1)", "datetime(2024, 2, 29, tzinfo=timezone.utc)"),
+        *("complex(-0.0, 1)", "frozenset({1, 2})", "10**5000", "bytearray(b'a')", "{b'a': 0.1}"),
+    ],
+)
+def test_values_of_the_standard_library_are_told_to_the_tests(value: str) -> None:
+    imports = "\n".join(OWN.splitlines()[1:4])
+    for tests, reward in ((f"assert f(0) == {value}", 1), (f"assert f({value}) == 7", 0)):
+        program = f"{OWN}\nf = lambda x: {value}"
+        assert UnitTests().verify(program, answer=f"{imports}\n{tests}").reward == reward
+
+
+@needs_one
+@over(
+    ("tests", "reward"),
+    [
+        ("assert isinstance(f(A()), A)", 1),
+        ("assert isinstance(f(1), A)", 0),
+        ("assert f(A()) == 1", 0),
+        ("assert f(A(1)) == A(1)", None),
+        ("assert [f(A())] != [None, A()]", 1),
+        ("from collections import deque\nassert A() == deque()", None),
+    ],
+)
+def test_what_only_the_program_could_compare_is_unscorable(tests: str, reward: Any) -> None:
+    assert UnitTests().verify(OWN, answer=tests).reward == reward
+
+
 def test_forms_of_tests() -> None:
     assert forms_of('["assert a", "assert b"]') == "assert a\nassert b"
     assert forms_of(json.dumps(PAIRS)) == [("1\n", "2"), ("41", "42 \n\n")]

@@ -55,6 +55,9 @@ def test_a_number_is_read_whatever_surrounds_it(number: int, other: int) -> None
         ("1/0", None),
         ("none", None),
         ("1e99999999", None),
+        *(("½", Fraction(1, 2)), ("2½", Fraction(5, 2)), ("-1 ½", Fraction(-3, 2)), ("½%", 0.5)),
+        *(("5x", None), ("x = 2 or 3xy", None), ("5 x 10^3", 5000), ("5 boxes", 5), ("5 mm", 5)),
+        *(("9.8 m s^{-2}", Fraction(49, 5)), ("3 m^10", 3), ("2 \\text{ s}^{-1}", 2)),
     ],
 )
 def test_forms_of_numbers(text: str, number: Fraction | int | None) -> None:

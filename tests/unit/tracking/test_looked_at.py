@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gfcr.tracking.looked_at import look_at, picked
+from gfcr.tracking.looked_at import look_at, picked, rewards_of
 from gfcr.tracking.rollouts import spelling, write_rollouts
 from gfcr.types import Cost, FinishReason, Group, Prompt, Rollout, RolloutBatch, Sample, Signal
 from tests.cases import over
@@ -89,7 +89,7 @@ def test_advantages_are_by_token_and_of_sampled_ones(tmp_path, advantage, expect
 def test_rewards_have_their_names(tmp_path):
     one = rollout("a", 1.2, notes={"rewards/right": 1.0, "rewards/brief": 0.2, "depth": 3.0})
     (only,) = looked(tmp_path, (one, Signal(reward=1.2)))
-    assert only.rewards == {"right": 1.0, "brief": 0.2}
+    assert rewards_of(only.rollout) == {"right": 1.0, "brief": 0.2}
 
 
 def test_tokens_are_spelled_where_a_tokenizer_was_given(tmp_path):

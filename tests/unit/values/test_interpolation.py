@@ -263,7 +263,8 @@ def test_overrides_are_hydras() -> None:
     # One names the part and the other sets it, in any order; a file's settings of another go.
     for order in (["strategy=grpo", "strategy.n=4"], ["strategy.n=4", "strategy=grpo"]):
         assert after(*order)["strategy"] == {"n": 4, "name": "grpo"}
-    assert [after(f"a.n={v}")["a"]["n"] for v in ("'x #'", '"####"', "x#")] == ["x #", "####", "x#"]
+    for text in ("'x #'", '"####"', "x#", "'it''s #'", "['a # b']"):
+        assert after(f"a.n={text}")["a"]["n"] == yaml.safe_load(text)
     unnamed = merging.merge({"trainer": {"max_steps": 3}}, {"trainer": {"name": "dry"}})
     assert unnamed == {"trainer": {"name": "dry"}}, "a name for the usual part is another name"
     for wrong, said in {
@@ -275,6 +276,8 @@ def test_overrides_are_hydras() -> None:
         "~": "give KEY=VALUE",
         "a.n=one #two": "a comment in YAML, which would be lost",
         "a.n=####": "'a.n=\"...\"'",
+        "a.n='one' #two": "a comment in YAML",
+        "a.words=[x, y] # z": "a comment in YAML",
     }.items():
         with pytest.raises(ConfigError, match=said):
             after(wrong)
