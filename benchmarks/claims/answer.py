@@ -112,7 +112,7 @@ def _entry(asked: Asked, *, replication: Asked, folder: Path | None) -> dict[str
     if not path or not path.is_file() or replication.measured() is None:
         return None
     known = entries.read(path)
-    same = known["claim"] == plain(asked.claim)
+    same = entries.claim_of(known) == asked.claim
     return entries.with_replication(known, of=replication) if same else None
 
 
