@@ -34,11 +34,7 @@ def certificate_of(runs: Sequence[RunRecord]) -> Certificate:
 
 def state_of(run: RunRecord) -> Certificate:
     """Returns the certificate of a run as its record says, found at its beginning or since."""
-    if not _speculates(run):
+    if "strategy.drafter.name" not in run.params:
         return "none"
     said = cast(Certificate, run.tags.get(_TAG))
     return said if said in NOTES or said == "lossless" else "uncertified"
-
-
-def _speculates(run: RunRecord) -> bool:
-    return "strategy.drafter.name" in run.params

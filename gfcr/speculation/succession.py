@@ -134,7 +134,7 @@ class Succession:
             self.offered = None
         else:
             self._next = None
-        if not _finite(weights):
+        if not all(bool(tensor.isfinite().all()) for _, tensor in weights):
             # Draft probabilities that are no numbers would not be rejected soundly.
             self._counts.refused += 1
             _log.warning("a new draft has weights that are no finite numbers: it is not used")
@@ -184,10 +184,6 @@ def _load(file: Path | None, *, folder: Path) -> "Named":
     library: Any = safetensors.torch  # partially typed
     files: Iterable[Path] = [file] if file else sorted(folder.glob("*.safetensors"))
     return [item for each in files for item in library.load_file(each).items()]
-
-
-def _finite(weights: "Named") -> bool:
-    return all(bool(tensor.isfinite().all()) for _, tensor in weights)
 
 
 def _bytes(file: Path | None) -> bytes | None:
