@@ -172,7 +172,7 @@ def restoring(what: str) -> Generator[None]:
 def described(error: BaseException) -> str:
     """An exception in one text of bounded length."""
     try:
-        words = str(error)
+        words = " ".join([str(error), *getattr(error, "__notes__", ())])
     except Exception as worse:  # written by whoever wrote the part
         words = f"its message cannot be shown ({type(worse).__name__})"
     rule = AWAITS if "no running event loop" in words else _by_name(error, words)

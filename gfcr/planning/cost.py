@@ -1,15 +1,14 @@
 """Estimates the cost of a study's arms from earlier runs with the same settings."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import isfinite, isnan, nan
+from dataclasses import asdict, dataclass
+from math import ceil, isfinite, isnan, nan
 from statistics import fmean
 
 from gfcr.leaderboard.measure import heldout, result_of
 from gfcr.ledger import EVALUATION
 from gfcr.planning.history import Family, family, family_of
 from gfcr.sweep import Trial
-from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.records import RunRecord
 
 
@@ -34,7 +33,7 @@ class ArmPlan:
     finished: int
     """The number of runs that have finished and need not be made again."""
     updates: int
-    """The updates of each run; a budget may end it earlier."""
+    """The updates of each run, as many as its budget of tokens and seconds is known to pay for."""
     bounded: bool
     """Whether a budget may end the runs before their last update."""
     tokens: float | None
@@ -64,22 +63,20 @@ def plan_arm(trials: Sequence[Trial], *, history: Sequence[RunRecord], probes: b
     wanted = family_of(first)
     ended = [r for r in history if r.status == "finished"]
     unit = unit_cost([r for r in ended if family(r.params) == wanted])
-    answers = _evaluations(first) * first.config.evaluation.prompts
-    answers *= first.config.evaluation.samples
-    budget = first.config.budget
+    evaluation, budget = first.config.evaluation, first.config.budget
+    updates = _updates(first, unit)
+    answers = _evaluations(updates, evaluation.every) * evaluation.prompts * evaluation.samples
     return ArmPlan(
         arm=first.config.name,
         strategy=str(first.config.strategy["name"]),
         seeds=tuple(t.config.seed for t in trials),
-        finished=sum(_finished(t) for t in trials),
-        updates=first.updates,
-        bounded=any(
-            b is not None for b in (budget.generated_tokens, budget.seconds, budget.verifier_calls)
-        ),
-        tokens=unit and first.updates * unit.tokens_per_update + answers * unit.tokens_per_answer,
+        finished=sum(t.finished for t in trials),
+        updates=updates,
+        bounded=any(bound is not None for bound in asdict(budget).values()),
+        tokens=unit and updates * unit.tokens_per_update + answers * unit.tokens_per_answer,
         seconds=None
         if unit is None or isnan(unit.seconds_per_update)
-        else first.updates * unit.seconds_per_update + answers * unit.seconds_per_answer,
+        else updates * unit.seconds_per_update + answers * unit.seconds_per_answer,
         source=_source(unit, probes=probes),
         nearest=() if unit else _nearest(wanted, [family(r.params) for r in ended]),
     )
@@ -87,17 +84,13 @@ def plan_arm(trials: Sequence[Trial], *, history: Sequence[RunRecord], probes: b
 
 def unit_cost(runs: Sequence[RunRecord]) -> UnitCost | None:
     """Returns means over finished runs with at least one update; None without any."""
-    results = [
-        (result_of(r), heldout(r).get("n", 0))
-        for r in runs
-        if r.status == "finished" and result_of(r).get("updates")
-    ]
-    if not results:
+    held = [r for r in runs if r.status == "finished" and result_of(r).get("updates")]
+    if not held:
         return None
-    answered = [max(1, len(result["curve"]) * n) for result, n in results]
-    trained_s = [result["time"].get("step_s", 0.0) for result, _ in results]
-    spent = [result["tokens"].get(EVALUATION, 0) for result, _ in results]
-    rows = list(zip((result for result, _ in results), answered, trained_s, spent, strict=True))
+    answered = [max(1, len(result_of(r)["curve"]) * heldout(r).get("n", 0)) for r in held]
+    trained_s = [result_of(r)["time"].get("step_s", 0.0) for r in held]
+    spent = [result_of(r)["tokens"].get(EVALUATION, 0) for r in held]
+    rows = list(zip(map(result_of, held), answered, trained_s, spent, strict=True))
     # Others added to the seconds of a run that shared cores with them.
     alone = [row for row in rows if isfinite(row[0]["wall_s"])]
     return UnitCost(
@@ -120,15 +113,19 @@ def _nearest(wanted: Family, families: Sequence[Family]) -> tuple[str, ...]:
     return min(differing, key=lambda keys: (len(keys), keys), default=())
 
 
-def _evaluations(trial: Trial) -> int:
-    every = trial.config.evaluation.every
+def _updates(trial: Trial, unit: UnitCost | None) -> int:
+    if unit is None:
+        return trial.updates
+    tokens, seconds = trial.config.budget.generated_tokens, trial.config.budget.seconds
+    bounds = (tokens, unit.tokens_per_update), (seconds, unit.seconds_per_update)
+    # The update that uses a budget up is made to its end.
+    paid = (ceil(bound / cost) for bound, cost in bounds if bound is not None and cost > 0)
+    return min([trial.updates, *paid])
+
+
+def _evaluations(updates: int, every: int) -> int:
     # Before and after training, and after every `every` updates in between.
-    return 2 + ((trial.updates - 1) // every if every else 0)
-
-
-def _finished(trial: Trial) -> bool:
-    result = RunFolder(trial.folder).result()
-    return result is not None and result["status"] == "finished"
+    return 2 + ((updates - 1) // every if every else 0)
 
 
 def _source(unit: UnitCost | None, *, probes: bool) -> str:

@@ -15,7 +15,6 @@ from gfcr.planning import Assumed, StudyPlan, plan
 from gfcr.shown.table import Column, Table
 from gfcr.studies import attribution, effects, frames, opened, plots
 from gfcr.studies.crossed import Crossed, crossed
-from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.folder_store import find_folders, read_folders
 from gfcr.tracking.names import HELDOUT
 from gfcr.tracking.records import RunRecord
@@ -202,9 +201,8 @@ class StudyHandle(JupyterMixin):
         return Table(rows=frames.run_rows(self._known), columns=_COLUMNS, title=repr(self))
 
     def __repr__(self) -> str:
-        results = [RunFolder(t.folder).result() for t in self.study.trials]
-        done = sum(r is not None and r["status"] == "finished" for r in results)
+        done = sum(trial.finished for trial in self.study.trials)
         return (
             f"study {self.study.name}: {', '.join(self.study.arms)}; "
-            f"{done} of {len(results)} runs finished"
+            f"{done} of {len(self.study.trials)} runs finished"
         )

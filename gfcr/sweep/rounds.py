@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from math import isfinite
+from pathlib import Path
 from typing import Any, TypeAlias, final
 
 from gfcr import config as configs
@@ -15,6 +16,7 @@ from gfcr.sweep.scores import score_at
 from gfcr.sweep.study import Study, Trial, TrialEnd
 from gfcr.tracking.folder import RunFolder
 
+_AGAIN = "start this command again, or the notebook's kernel, which still has the code before."
 Decide: TypeAlias = Callable[[Scores, int], dict[str, str]]
 """Takes scores at a rung and the rung's position; returns the arms to stop, with reasons."""
 
@@ -49,7 +51,7 @@ class Sweep:
     def run(self, rounds: Sequence[Round], *, decide: Decide | None = None) -> list[TrialEnd]:
         """Runs all rounds; between them it asks the study's rule, or `decide`."""
         for trial in () if self.fresh else self.study.trials:
-            if (RunFolder(trial.folder).result() or {}).get("status") == "finished":
+            if trial.finished:
                 self.finished.add(trial.name)
         for number, current in enumerate(rounds):
             self._run_round(current, final=number == len(rounds) - 1)
@@ -125,6 +127,9 @@ class Sweep:
         problem = str(result.get("error")) if status == "failed" else None
         if status == "paused" and "interrupted" in result:
             problem = f"it was interrupted ({result['interrupted']}): the same command goes on"
+        # Its process has imported anew what was edited since this one did.
+        if (made := Path(result.get("folder", trial.folder)).name) != trial.folder.name:
+            status, problem = "failed", f"its code was edited, with which it is {made}: {_AGAIN}"
         if status == "finished":
             status = "cached" if trial.name in self.finished else status
             score = score_at(trial, result=result, until=None)

@@ -11,6 +11,7 @@ from gfcr.launch.base import Launcher
 from gfcr.launch.local import Local
 from gfcr.search.base import Length, StoppingRule
 from gfcr.search.space import Search
+from gfcr.tracking.folder import RunFolder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +31,11 @@ class Trial:
     def run_id(self) -> str:
         """The run's id, with which its folder's name ends."""
         return self.folder.name.rpartition("-")[2]
+
+    @property
+    def finished(self) -> bool:
+        """Whether its run has come to its own end."""
+        return (RunFolder(self.folder).result() or {}).get("status") == "finished"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,9 +26,10 @@ def check_equal(trials: Sequence[Trial], *, baseline: str, where: str) -> None:
     for arm, trial in arms.items():
         terms = terms_of(trial.config)
         allowed = trial.config.compares
+        # Names of parts come first: parts of different names have different keys too.
         unequal = [
             key
-            for key in sorted({*terms, *wanted}, key=_names_first)
+            for key in sorted({*terms, *wanted}, key=lambda key: (not key.endswith(".name"), key))
             if terms.get(key) != wanted.get(key) and not compared(key, keys=allowed)
         ]
         if unequal:
@@ -47,11 +48,6 @@ def terms_of(config: Experiment) -> dict[str, str]:
     shared: dict[str, Any] = {k: v for k, v in resolved.spec.items() if k not in _OWN}
     study = {key: getattr(config, key) for key in _STUDY_S}
     return flatten({"trainer.max_steps": resolved.trainer.max_steps, **shared, **study})
-
-
-def _names_first(key: str) -> tuple[bool, str]:
-    """Sorts names of parts first, because parts of different names have different keys too."""
-    return not key.endswith(".name"), key
 
 
 def _or_say(key: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, final
 
-from gfcr.errors import ConfigError
+from gfcr.errors import ConfigError, shown
 from gfcr.tasks.base import Asked, Verdict
 from gfcr.tasks.functions import Function
 from gfcr.tasks.verifiers import base
@@ -51,6 +51,7 @@ class Rewards:
             ConfigError: a name, key or value is not allowed, or all weights are 0.
         """
         self._named: dict[str, tuple[Scorer, float]] = {}
+        self._where = where
         for name, value in given.items():
             place = f"{where}.{name}"
             values = {"verifier": value} if isinstance(value, str) else value
@@ -67,14 +68,23 @@ class Rewards:
 
     def judge_all(self, asked: Sequence[Asked]) -> list[Verdict]:
         """Returns the weighted sums of scores, without missing ones; one that fails fails all."""
-        found = {name: made.judge_all(asked) for name, (made, _) in self._named.items()}
+        found = {name: self._scored(name, asked) for name in self._named}
         return [self._sum({n: found[n][i] for n in found}) for i in range(len(asked))]
+
+    def _scored(self, name: str, asked: Sequence[Asked]) -> list[Verdict]:
+        try:
+            return self._named[name][0].judge_all(asked)
+        except (Exception, SystemExit) as error:
+            error.add_note(f"({self._where}.{name})")
+            raise
 
     def _sum(self, verdicts: Mapping[str, Verdict]) -> Verdict:
         if error := next((v.error for v in verdicts.values() if v.error is not None), None):
             return Verdict(reward=None, error=error)
         scores = {name: v.reward for name, v in verdicts.items() if v.reward is not None}
-        if odd := [score for score in scores.values() if real(score) is None]:
-            return Verdict(reward=odd[0])  # no number, which is told where verdicts are checked
+        if odd := [name for name, score in scores.items() if real(score) is None]:
+            kind, told = type(scores[odd[0]]).__name__, shown(scores[odd[0]])
+            said = f"{self._where}.{odd[0]} gave the reward {told} ({kind}), not a finite number"
+            return Verdict(reward=None, error=f"VerdictError: {said}")
         known = [w * score for name, score in scores.items() if (w := self._named[name][1])]
         return Verdict(reward=sum(known) if known else None, scores=scores)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, cast, final
 
@@ -36,7 +36,7 @@ class Read:
     total: int
     """Number of rows of the table."""
     apart: int
-    """Rows kept that ask what an earlier one asks, with another answer."""
+    """Rows kept that ask what an earlier one asks, with another answer or column."""
     written: int = 0
     """Prompts that are conversations written as text."""
     cut: int = 0
@@ -47,7 +47,7 @@ class Read:
         """Says how many rows there were and what became of them."""
         told = f"{self.total:,} rows, {len(self.rows) - self.apart:,} prompts"
         if self.apart:
-            told += f"; {self.apart:,} ask one again with another answer and are kept apart"
+            told += f"; {self.apart:,} ask one again, with another answer or column: kept apart"
         if repeats := self.total - len(self.rows):
             told += f"; {repeats:,} repeat one and are left out"
         if self.written:
@@ -95,7 +95,7 @@ def read(table: Any, *, columns: Columns, check: Callable[[str], str | None], wh
         if same not in found:
             again = row.asked in askings
             askings.add(row.asked)
-            found[same] = row if not again else _apart(row, same)
+            found[same] = replace(row, key=content_key(same)) if again else row
     if not found:
         raise TaskError(f"{where}: it has no rows.")
     return Read(
@@ -136,12 +136,6 @@ def _spelled(told: Sequence[turns.Turn], tools: Sequence[Any], *, text: str) -> 
         return text
     begun = [*told[:-1], told[-1]["content"] if told[-1]["role"] == "user" else told[-1]]
     return json.dumps([*begun, *tools])
-
-
-def _apart(row: Row, same: str) -> Row:
-    return Row(
-        content_key(same), row.asked, row.prompt, row.answers, row.number, row.turns, row.tools
-    )
 
 
 def _column(table: Any, path: str, *, key: str = "", where: str) -> Sequence[Any]:

@@ -116,6 +116,18 @@ def test_cost_scales_with_updates_and_evaluations(tmp_path: Path) -> None:
     assert planning.plan(often).arms[0].tokens == pytest.approx(8000)
 
 
+def test_a_budget_that_ends_runs_early_bounds_what_they_cost(tmp_path: Path) -> None:
+    study = load(tmp_path)
+    finished(study, scores={arm: scores(np.random.default_rng(0), seeds=2) for arm in study.arms})
+    # An update costs 1000 tokens and 10 s: the third one uses up either budget.
+    for budget in ({"generated_tokens": 2500}, {"seconds": 25.0}):
+        plan = planning.plan(load(tmp_path, budget=budget, seeds=[2], trainer={"name": "dry"}))
+        (arm, _) = plan.arms
+        assert (arm.updates, arm.tokens, arm.bounded) == (3, pytest.approx(4000), True)
+    free = planning.plan(load(tmp_path, budget={"verifier_calls": 1}, seeds=[2]))
+    assert (free.arms[0].updates, free.arms[0].bounded) == (6, True), "of its cost nothing is known"
+
+
 def test_runs_that_shared_cores_tell_tokens_and_no_seconds(tmp_path: Path) -> None:
     study = load(tmp_path)
     held = {arm: scores(np.random.default_rng(0), seeds=2) for arm in study.arms}

@@ -271,3 +271,26 @@ def test_the_package_exports_it_lazily() -> None:
     assert done.returncode == 0, done.stderr
     with pytest.raises(AttributeError, match="studdy"):
         _ = gfcr.studdy
+
+
+EDITED = """
+from gfcr.filter.group_advantage import GroupAdvantage
+from gfcr.generate.sample import Sample
+from gfcr.strategy import Strategy
+
+def mine(*, group_size: int = SIZE) -> Strategy:
+    filters = {"advantage": GroupAdvantage()}
+    return Strategy(name="mine", generate=Sample(), filters=filters, group_size=group_size)
+"""
+
+
+def test_a_strategy_edited_since_it_was_imported_gets_no_result_of_the_code_before(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "edited.py"
+    file.write_text(EDITED.replace("SIZE", "4"))
+    (tmp_path / "base.yaml").write_text(BASE + f"folder: {tmp_path / 'runs'}\n")
+    assert gfcr.run(tmp_path / "base.yaml", strategy=f"{file}:mine").result["updates"] == 3
+    file.write_text(EDITED.replace("SIZE", "6"))
+    with pytest.raises(GfcrError, match=r"its code was edited, .* kernel"):
+        gfcr.run(tmp_path / "base.yaml", strategy=f"{file}:mine")

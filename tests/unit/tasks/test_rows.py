@@ -51,7 +51,8 @@ def test_rows_that_repeat_one_are_left_out_and_counted_and_numbers_become_text()
 
 def test_one_prompt_with_two_answers_is_two_rows_of_one_side() -> None:
     found = read_all(Table(q=["a", "a", "b"], a=["1", "2", "3"]))
-    assert "3 rows, 2 prompts; 1 ask one again" in found.about
+    said = "1 ask one again, with another answer or column: kept apart"
+    assert f"3 rows, 2 prompts; {said}" in found.about
     first, second, third = found.rows
     assert first.asked == second.asked == first.key != second.key and third.asked != first.asked
     # Other columns make other rows only where somebody reads them.
