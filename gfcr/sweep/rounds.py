@@ -80,8 +80,7 @@ class Sweep:
         )
         with closing(running) as ends:
             for end in ends:
-                trial = trials[end.job.name]
-                self.ends[trial.name] = self._end(trial, result=end.result)
+                self.ends[end.job.name] = self._end(trials[end.job.name], result=end.result)
 
     def _decide(self, current: Round, *, number: int, decide: Decide | None) -> None:
         """Asks the rule, records its decisions, and marks the arms that it stops."""
@@ -104,18 +103,16 @@ class Sweep:
 
     def _wanted(self, trial: Trial, current: Round) -> bool:
         end = self.ends.get(trial.name)
-        failed = end is not None and end.status == "failed"
-        alive = trial.config.name not in self.stopped and not failed
-        return alive and trial.config.seed in current.seeds
+        over = trial.config.name in self.stopped or (end is not None and end.status == "failed")
+        return not over and trial.config.seed in current.seeds
 
     def _starts_over(self, trial: Trial) -> bool:
         return self.fresh and trial.name not in self.ends
 
     def _job(self, trial: Trial, *, until: Pause | None) -> Job:
-        config = configs.as_dict(trial.config)
         return Job(
             name=trial.name,
-            config=config,
+            config=configs.as_dict(trial.config),
             folder=trial.folder,
             fresh=self._starts_over(trial),
             accept_data=self.study.accept_data,

@@ -1,6 +1,6 @@
 """Runs beside a server that are killed at moments drawn at random, and begun again.
 
-python -m tests.campaign.run_kills --kills 10    # minutes on a core that others used
+python -m tests.campaign.run_kills --kills 10    # 26 minutes on two cores that others used
 
 Under each schedule one run is killed so often in the middle of a batch, and so often while weights
 go to the server. The same command brings it to its end: no update is missing, no token counted
