@@ -84,8 +84,7 @@ def plan_arm(trials: Sequence[Trial], *, history: Sequence[RunRecord], probes: b
 
 def unit_cost(runs: Sequence[RunRecord]) -> UnitCost | None:
     """Returns means over finished runs with at least one update; None without any."""
-    held = [r for r in runs if r.status == "finished" and result_of(r).get("updates")]
-    if not held:
+    if not (held := [r for r in runs if r.status == "finished" and result_of(r).get("updates")]):
         return None
     answered = [max(1, len(result_of(r)["curve"]) * heldout(r).get("n", 0)) for r in held]
     trained_s = [result_of(r)["time"].get("step_s", 0.0) for r in held]

@@ -6,6 +6,7 @@ The same laws are gfcr's own tests; `gfcr check` asks them of a part in a file o
 import dataclasses
 import pickle
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -75,9 +76,9 @@ def keeps_its_memory(kind: str, part: Part) -> None:
 
 
 def measures_in_numbers(kind: str, part: Part) -> None:
-    """Metrics are floats by name."""
-    odd = {k: v for k, v in part.metrics().items() if not isinstance(v, float)}
-    hold(not odd, f"its metrics are no floats: {odd}")
+    """Metrics are numbers by name."""
+    odd = {k: v for k, v in part.metrics().items() if not isinstance(v, Real)}
+    hold(not odd, f"its metrics are no numbers: {odd}")
 
 
 def refuses_unknown_keys(kind: str, part: Part) -> None:

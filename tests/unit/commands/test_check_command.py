@@ -65,9 +65,9 @@ BROKEN: dict[str, tuple[str, str]] = {
         pass
 
     def metrics(self):
-        return {"mood": "good"}
+        return {"mood": "good", "groups": 3}
 """,
-        "its metrics are no floats",
+        "its metrics are no numbers: {'mood': 'good'}",
     ),
     "weighs unsaid": (
         """class It(Correction):
