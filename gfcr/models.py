@@ -115,7 +115,7 @@ def digest_of(folder: Path) -> str:
     """
     total = hashlib.sha256()
     for file in sorted(f for f in folder.iterdir() if f.suffix in _MODEL_FILES and f.is_file()):
-        total.update(f"{file.relative_to(folder)} {file.stat().st_size}\n".encode())
+        total.update(f"{file.name} {file.stat().st_size}\n".encode())
         for block in _blocks(file):
             total.update(block)
     return total.hexdigest()[:16]

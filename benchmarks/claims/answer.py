@@ -112,8 +112,12 @@ def _entry(asked: Asked, *, replication: Asked, folder: Path | None) -> dict[str
     if not path or not path.is_file() or replication.measured() is None:
         return None
     known = entries.read(path)
-    same = entries.claim_of(known) == asked.claim
-    return entries.with_replication(known, of=replication) if same else None
+    if entries.claim_of(known) != asked.claim:
+        raise ConfigError(
+            f"{path} is of another claim than {asked.claim.strategy} has now, so no verdict is "
+            "there to replicate: --run makes the runs that decide."
+        )
+    return entries.with_replication(known, of=replication)
 
 
 def _data(lines: list[Line], untestable: list[Untestable], failed: list[str]) -> dict[str, Any]:

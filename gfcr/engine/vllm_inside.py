@@ -25,7 +25,7 @@ class Inside:
     """Methods that vLLM's worker gains by `--worker-extension-cls`, for `/collective_rpc`."""
 
     def gfcr_told(self) -> dict[str, Any]:
-        """Returns repairs, speculation, the SHA-256 of the weights, and if an update is open."""
+        """Returns repairs, speculation, the weights' SHA-256, and whether an update is open."""
         from gfcr.engine import vllm_fixes
 
         worker: Any = self

@@ -62,7 +62,7 @@ def campaign(name: str, *, engine: ServerEngine, model: str, place: Path, kills:
     """Kills the run of a schedule so often each way, and checks what became of it."""
     (schedule, bound), draw = SCHEDULES[name], Random(name)
     given = values(place, model=model, engine=engine, schedule=schedule)
-    given["trainer"]["max_steps"] = updates = 8 * kills
+    given["trainer"]["max_steps"] = updates = 6 * kills
     file, exchange = place / "experiment.yaml", place / "exchange"
     file.write_text(yaml.safe_dump(given))
     for n in range(2 * kills):

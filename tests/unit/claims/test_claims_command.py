@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,14 @@ def test_a_claim_on_record_is_replicated_without_its_runs(folder: Path) -> None:
     assert written["measured"] == known["measured"] and written["arms"] == known["arms"]
     assert written["replication"]["seeds"] == again["replication"]["seeds"] == [1000, 1001, 1002]
     assert written["replicated"]["rloo"]["runs"].keys() == {"1000", "1001", "1002"}
+    other = entry.of_asked(
+        replace(asked, claim=replace(asked.claim, minimum_effect=0.9)),
+        found=found,
+        replication=asked,
+    )
+    entry.write(other, folder=folder / "entries")
+    done = _claims(folder, *words)
+    assert done.returncode == 2 and "is of another claim than rloo has now" in done.stderr
 
 
 def test_a_saving_is_planned_for_both_of_its_parts(folder: Path) -> None:

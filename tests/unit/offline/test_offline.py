@@ -136,7 +136,6 @@ def test_a_superset_log_answers_as_the_run_itself_would(
     assert only(log, make(), prompts=prompts).tokens == record(tmp_path, make(), prompts=prompts)
 
 
-@pytest.mark.slow
 def test_named_rewards_are_those_of_the_log(log: offline.Log) -> None:
     """Without them GDPO would have one reward, and sum nothing."""
     update = log.updates[0]
@@ -147,6 +146,7 @@ def test_named_rewards_are_those_of_the_log(log: offline.Log) -> None:
     assert task.verify(first.prompt, text=first.text).scores == {"right": 1.0}
 
 
+@pytest.mark.slow
 def test_fewer_samples_are_the_first_ones(log: offline.Log) -> None:
     found = only(log, strategies.load("grpo", group_size=4))
     first = [r for u in log.updates for g in u.groups for r in g.rollouts[:4]]
