@@ -10,6 +10,7 @@ from gfcr import models
 from gfcr.config import Experiment
 from gfcr.errors import ConfigError
 from gfcr.experiment.resolved import Resolved, resolve
+from gfcr.train.adapters import check_targets, is_target
 
 GIB: Final = 2**30
 
@@ -107,10 +108,11 @@ def shapes_of(model: str) -> dict[str, Sequence[int]]:
 
 def _adapters(shapes: Mapping[str, Sequence[int]], *, lora: Mapping[str, Any]) -> int:
     """Returns the parameters of LoRA's matrices: rank x (inputs + outputs) of each adapted one."""
-    targets, total = lora["targets"], 0
-    for name, shape in shapes.items():
-        module = name.removesuffix(".weight").rpartition(".")[2]
-        every = targets == "all-linear" and module not in ("embed_tokens", "lm_head")
-        if len(shape) == 2 and (every or module in targets):
-            total += sum(shape)
-    return lora["rank"] * total
+    matrices = {
+        name.removesuffix(".weight"): sum(shape)
+        for name, shape in shapes.items()
+        if len(shape) == 2
+    }
+    check_targets(lora, modules=matrices)
+    adapted = (size for name, size in matrices.items() if is_target(name, targets=lora["targets"]))
+    return lora["rank"] * sum(adapted)

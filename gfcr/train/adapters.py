@@ -4,7 +4,7 @@ The one file that imports peft.
 """
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, final
 
 from annotated_types import Interval, Len
 
-from gfcr.errors import ConfigError
+from gfcr.errors import ConfigError, did_you_mean
 from gfcr.process.tokenizer import tokenizer_of
 from gfcr.values import plain
 from gfcr.values.ranges import Checked, Count, Word
@@ -74,6 +74,25 @@ def refused(config: Any) -> str | None:
         f"peft_config={type(config).__name__}: give a peft.LoraConfig: the engine is given whole "
         "weights, and only LoRA's matrices are added to them here"
     )
+
+
+def is_target(module: str, *, targets: str | Sequence[str]) -> bool:
+    """Returns whether a linear layer is adapted: by its name, or by the end of it."""
+    if targets == "all-linear":
+        return module.rpartition(".")[2] not in ("embed_tokens", "lm_head")
+    return any(f".{module}".endswith(f".{target}") for target in targets)
+
+
+def check_targets(lora: Mapping[str, Any], *, modules: Collection[str]) -> None:
+    """Checks that each target names a module: PEFT passes over those that it does not find.
+
+    Raises:
+        ConfigError: there is no such module; names the nearest.
+    """
+    for target in () if lora["targets"] == "all-linear" else lora["targets"]:
+        if not any(is_target(module, targets=[target]) for module in modules):
+            near = did_you_mean(target, sorted({name.rpartition(".")[2] for name in modules}))
+            raise ConfigError(f"trainer.lora.targets: the model has no module {target!r}.{near}")
 
 
 def check_mergeable(model: Any) -> None:

@@ -224,6 +224,8 @@ class Trl(TrainerConfig):
                 f"trainer.lora={self.lora} is not allowed for this model: {error}"
             ) from error
         adapters.check_mergeable(trainer.model)
+        base = trainer.model.get_base_model()
+        adapters.check_targets(self.lora, modules=dict(base.named_modules()))
         return trainer
 
     def arguments(self, *, folder: Path, seed: int, sampling: Sampling) -> dict[str, Any]:

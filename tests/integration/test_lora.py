@@ -273,6 +273,9 @@ def test_targets_that_the_model_has_not_are_refused(model, tmp_path):
     trainer = plain_sgd(lora={"targets": ["nothing"]})
     with pytest.raises(ConfigError, match=r"trainer\.lora=.*nothing.*not allowed for this model"):
         run(trainer, scripted(), model=model, folder=tmp_path)
+    trainer = plain_sgd(lora={"targets": ["q_proj", "v_prj"]})  # of which PEFT adapts the first
+    with pytest.raises(ConfigError, match=r"no module 'v_prj'\. Did you mean 'v_proj'"):
+        run(trainer, scripted(), model=model, folder=tmp_path)
     trainer = plain_sgd(lora={"targets": ["embed_tokens"]})
     with pytest.raises(ConfigError, match=r"embed_tokens \(Embedding\) is no linear layer"):
         run(trainer, scripted(), model=model, folder=tmp_path)

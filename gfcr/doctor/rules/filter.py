@@ -165,7 +165,10 @@ RULES: Final = (
         limit=0.1,
         metrics=("rollouts/unscorable", "rollouts/all"),
         advice={
-            _twice_the_time: "more time for each verdict; `unscorable/REASON` says what failed",
+            _twice_the_time: (
+                "more time for each verdict, if `unscorable/timed_out` counts them; any other "
+                "`unscorable/REASON` names what the verifier raised: mend that"
+            ),
             "strategy.filters.parse_gate={name: parse_gate}": (
                 "leaves out what no verifier can read"
             ),

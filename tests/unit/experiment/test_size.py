@@ -8,6 +8,7 @@ import pytest
 from transformers import AutoModelForCausalLM
 
 from gfcr import config as configs
+from gfcr.errors import ConfigError
 from gfcr.experiment import size
 from gfcr.experiment.resolved import resolve
 from gfcr.train import adapters
@@ -52,7 +53,7 @@ def test_parameters_are_counted_as_saved(tmp_path: Path) -> None:
 
 def test_lora_s_parameters_moments_and_gradients_are_those_that_peft_makes(tmp_path: Path) -> None:
     tiny_chain_sum(tmp_path)
-    given: Any = {"rank": 4, "targets": ["q_proj", "up_proj"]}
+    given: Any = {"rank": 4, "targets": ["self_attn.q_proj", "up_proj"]}
     for lora in ({"rank": 4}, given):
         model: Any = AutoModelForCausalLM.from_pretrained(tmp_path)
         wrapped: Any = peft.get_peft_model(model, adapters.peft_config(adapters.read(lora)))
@@ -67,3 +68,11 @@ def test_lora_s_parameters_moments_and_gradients_are_those_that_peft_makes(tmp_p
         )
         assert found is not None and found.trained == trained
         assert (found.gradients, found.moments) == (4 * trained, 8 * trained)
+
+
+def test_a_target_that_the_model_has_not_is_named_with_the_nearest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(size, "shapes_of", lambda model: shapes(2**13))
+    with pytest.raises(ConfigError, match=r"lora\.targets: .* 'up_prj'\. Did you mean 'up_proj'"):
+        told(lora={"targets": ["up_proj", "up_prj"]})
