@@ -14,6 +14,8 @@ PREFIX: Final = "gfcr_loose_"
 """Prefix of the names of such modules."""
 files: Final[dict[str, str]] = {}
 """The file of every module loaded by `load`, by the module's name."""
+_texts: Final[dict[str, bytes]] = {}
+"""What those files held when they were loaded."""
 
 
 def name_of(path: Path) -> str:
@@ -25,6 +27,16 @@ def name_of(path: Path) -> str:
 def find(place: str) -> ModuleType:
     """Imports a module by name (`package.module`) or from a file (`path/to/file.py`)."""
     return load(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+
+
+def refresh() -> None:
+    """Forgets modules whose files were edited since they were loaded: `load` then loads them anew.
+
+    Only where no run is going on in this process: what is made of the module before stays as it is.
+    """
+    for name, file in files.items():
+        if not Path(file).is_file() or Path(file).read_bytes() != _texts[name]:
+            sys.modules.pop(name, None)
 
 
 def load(path: Path) -> Any:
@@ -43,11 +55,12 @@ def load(path: Path) -> Any:
         assert module_spec is not None and module_spec.loader is not None
         if (folder := str(path.resolve().parent)) not in sys.path:
             sys.path.append(folder)
+        text = path.read_bytes()
         sys.modules[name] = importlib.util.module_from_spec(module_spec)
         try:
             module_spec.loader.exec_module(sys.modules[name])
         except BaseException:
             del sys.modules[name]
             raise
-        files[name] = str(path.resolve())
+        files[name], _texts[name] = str(path.resolve()), text
     return sys.modules[name]

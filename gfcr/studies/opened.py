@@ -8,6 +8,7 @@ from typing import Any
 
 from gfcr import config as configs
 from gfcr import sweep
+from gfcr.code import loose
 from gfcr.commands.sweep import run_study
 from gfcr.shown.table import Table
 from gfcr.sweep import composed
@@ -19,7 +20,11 @@ Source = str | Path | Mapping[str, Any] | None
 
 
 def read(source: Source, *, where: str) -> dict[str, Any]:
-    """Returns the values of a file or a mapping, merged over those of its `base`."""
+    """Returns the values of a file or a mapping, merged over those of its `base`.
+
+    Code named by the path of its file is imported anew if it was edited, as its trials import it.
+    """
+    loose.refresh()
     if isinstance(source, str | Path):
         return merging.read(source)
     return {} if source is None else based(configs.given(source, where=where))

@@ -282,15 +282,32 @@ def mine(*, group_size: int = SIZE) -> Strategy:
     filters = {"advantage": GroupAdvantage()}
     return Strategy(name="mine", generate=Sample(), filters=filters, group_size=group_size)
 """
+BESIDE = "from size_of_edited import SIZE\n"
 
 
-def test_a_strategy_edited_since_it_was_imported_gets_no_result_of_the_code_before(
-    tmp_path: Path,
-) -> None:
-    file = tmp_path / "edited.py"
-    file.write_text(EDITED.replace("SIZE", "4"))
+@pytest.fixture
+def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A strategy's file, beside an experiment of it."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
     (tmp_path / "base.yaml").write_text(BASE + f"folder: {tmp_path / 'runs'}\n")
-    assert gfcr.run(tmp_path / "base.yaml", strategy=f"{file}:mine").result["updates"] == 3
-    file.write_text(EDITED.replace("SIZE", "6"))
+    return tmp_path / "edited.py"
+
+
+def test_a_strategy_edited_between_two_calls_is_run_as_it_is_now(edited: Path) -> None:
+    for size in (4, 16):
+        edited.write_text(EDITED.replace("SIZE", str(size)))
+        one = gfcr.run(edited.with_name("base.yaml"), strategy=f"{edited}:mine")
+        rollouts = one.rollouts(columns=("update", "group_id"))
+        assert set(rollouts.value_counts()) == {size}
+
+
+def test_a_strategy_that_imports_what_was_edited_gets_no_result_of_the_code_before(
+    edited: Path,
+) -> None:
+    edited.write_text(BESIDE + EDITED)
+    for size in (4, 16):
+        edited.with_name("size_of_edited.py").write_text(f"SIZE = {size}\n")
+        if size == 4:
+            gfcr.run(edited.with_name("base.yaml"), strategy=f"{edited}:mine")
     with pytest.raises(GfcrError, match=r"its code was edited, .* kernel"):
-        gfcr.run(tmp_path / "base.yaml", strategy=f"{file}:mine")
+        gfcr.run(edited.with_name("base.yaml"), strategy=f"{edited}:mine")
