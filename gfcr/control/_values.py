@@ -30,7 +30,6 @@ class PrefixValues(Control, Evaluator):
         """First tokens of the pieces behind the first one."""
 
     async def evaluate(self, group: Group, scratch: Scratch) -> Group:
-        """See `Evaluator.evaluate`."""
         if not group.rollouts:  # a Watcher aborted them all
             return group
         begins = {r.prompt.tokens: r for r in group.rollouts}  # a second try has its own

@@ -67,7 +67,6 @@ class AnswerStop(Control, Watcher, Observer):
             ) from None
 
     def watch(self, trajectory: Trajectory, *, new: int, view: View) -> Halt | None:
-        """See `Watcher.watch`."""
         read = self._read.setdefault(trajectory, _Read())
         num = len(trajectory.tokens)
         if num < read.tokens + self.every:
@@ -82,7 +81,6 @@ class AnswerStop(Control, Watcher, Observer):
         return Halt(reason=f"answered {read.answer!r}")
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         (self.halted, self.saved_tokens), self._now = self._now, (0, 0)
         self._read.clear()
 

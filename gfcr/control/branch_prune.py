@@ -50,7 +50,6 @@ class BranchPrune(Control, Watcher, Observer):
     _now: int = field(init=False, default=0)
 
     def watch(self, trajectory: Trajectory, *, new: int, view: View) -> Abort | None:
-        """See `Watcher.watch`."""
         num = len(trajectory.tokens)
         if num < self.window or num // self.every == (num - new) // self.every:
             return None
@@ -66,7 +65,6 @@ class BranchPrune(Control, Watcher, Observer):
         return Abort(reason=f"confidence {own[-1]:.3g} below {bar:.3g}")
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         self.pruned, self._now = self._now, 0
 
     def metrics(self) -> Mapping[str, float]:

@@ -44,7 +44,6 @@ class Cdas(Control, Selector, Observer):
     """Prompts taken for the batch."""
 
     def select(self, num: int, *, view: View) -> Sequence[Prompt]:
-        """See `Selector.select`."""
         if not self.pool.prompts:
             self.pool = training_set(view)
         self.used = self.used if view.round else []
@@ -61,7 +60,6 @@ class Cdas(Control, Selector, Observer):
         return taken
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         moved = 0.0
         competence = self.competence  # of the policy that made the whole batch
         for group in harvest.groups:

@@ -47,7 +47,6 @@ class Dars(Control, Referee, Observer):
     last: dict[str, float] = field(init=False, default_factory=dict[str, float])
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
         return uncounted(strategy)
 
     def extra(self, *, right: int, num: int) -> int:
@@ -62,7 +61,6 @@ class Dars(Control, Referee, Observer):
         return max(0, ceil(aim / (2 * share) - num - 1e-9))
 
     def decide(self, group: Group, *, view: View) -> SampleMore | None:
-        """See `Referee.decide`."""
         right, scored = outcomes(group, threshold=self.threshold)
         if group.id in self.extras or not scored or len(group.rollouts) > view.group_size:
             return None
@@ -71,7 +69,6 @@ class Dars(Control, Referee, Observer):
         return SampleMore(num_samples=extra) if extra else None
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         extras = [self.extras[g.id] for g in harvest.groups if g.id in self.extras]
         if extras:
             raised = sum(extra > 0 for extra in extras)

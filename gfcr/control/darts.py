@@ -48,7 +48,6 @@ class Darts(Control, Allocator, Watcher, Observer):
     _now: int = field(init=False, default=0)
 
     def allocate(self, jobs: Sequence[Job], *, view: View) -> Sequence[Job]:
-        """See `Allocator.allocate`."""
         known = float(np.mean([*self.variances.values()])) if self.variances else 1.0
         fresh = [job for job in jobs if not job.resume]
         extras = allotted(
@@ -62,7 +61,6 @@ class Darts(Control, Allocator, Watcher, Observer):
         return jobs
 
     def watch(self, trajectory: Trajectory, *, new: int, view: View) -> Abort | None:
-        """See `Watcher.watch`."""
         siblings = trajectory.siblings
         redundant = len(siblings) - view.group_size
         tail = int(self.prune * redundant + 1e-9) if redundant > 0 else 0
@@ -72,7 +70,6 @@ class Darts(Control, Allocator, Watcher, Observer):
         return Abort(reason="tail")
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         self.pruned, self._now = self._now, 0
         groups: dict[str, list[Rollout]] = {g.id: [*g.rollouts] for g in harvest.groups}
         for rollout in harvest.aborted:

@@ -66,7 +66,6 @@ class DifficultyPools(Control, Selector, Observer):
         return "easy" if mean >= self.easy else "hard"
 
     def select(self, num: int, *, view: View) -> Sequence[Prompt]:
-        """See `Selector.select`."""
         if not self.pool.prompts:
             self.pool = training_set(view)
         self.used = self.used if view.round else {}
@@ -88,7 +87,6 @@ class DifficultyPools(Control, Selector, Observer):
         return taken
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         for group in harvest.groups:
             if scored := rewards(group):
                 mean = sum(scored) / len(scored)

@@ -46,16 +46,13 @@ class EntropyTemperature(Control, Allocator, AfterUpdate):
             )
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
         return heat_clash(strategy)
 
     def allocate(self, jobs: Sequence[Job], *, view: View) -> Sequence[Job]:
-        """See `Allocator.allocate`."""
         heat = view.sampling.temperature * self.scale
         return [replace(j, sampling=replace(j.sampling, temperature=heat)) for j in jobs]
 
     def after_update(self, metrics: Mapping[str, float], *, view: View) -> None:
-        """See `AfterUpdate.after_update`."""
         if "entropy" not in metrics:
             return
         # Far above the target the step is that of twice the target: one odd update moves little.

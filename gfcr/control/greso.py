@@ -67,7 +67,6 @@ class Greso(Control, Selector, Observer):
         return 1 - max(keep, self.explore)
 
     def select(self, num: int, *, view: View) -> Sequence[Prompt]:
-        """See `Selector.select`."""
         rng = view.rng("greso", view.round)
         self.skipped = self.skipped if view.round else 0
         left = self.max_skips * num
@@ -84,7 +83,6 @@ class Greso(Control, Selector, Observer):
         return taken
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         visits = [(g.prompt.id, *self._dead(g)) for g in harvest.groups if _scored(g)]
         for prompt_id, solved, failed in visits:
             before = self.trails.get(prompt_id, (0, 0))

@@ -33,7 +33,6 @@ class GroupSchedule(Control, Allocator):
     size: int = field(init=False, default=0)
 
     def allocate(self, jobs: Sequence[Job], *, view: View) -> Sequence[Job]:
-        """See `Allocator.allocate`."""
         gone = min(1.0, view.step / self.updates)
         self.size = round(self.first + (self.last - self.first) * gone)
         return [job if job.resume else replace(job, num_samples=self.size) for job in jobs]

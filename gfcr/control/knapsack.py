@@ -57,11 +57,9 @@ class Knapsack(Control, Allocator, Observer):
             raise ConfigError(f"knapsack.low={self.low} exceeds knapsack.high={self.high}: swap.")
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
         return outside(strategy, low=self.low, high=self.high)
 
     def allocate(self, jobs: Sequence[Job], *, view: View) -> Sequence[Job]:
-        """See `Allocator.allocate`."""
         known = [i for i, job in enumerate(jobs) if job.prompt.id in self.seen and not job.resume]
         self.given = self._divide([jobs[i] for i in known], view=view) if known else []
         shares = dict(zip(known, self.given, strict=True))
@@ -70,7 +68,6 @@ class Knapsack(Control, Allocator, Observer):
         ]
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         for group in harvest.groups:
             right, scored = outcomes(group, threshold=self.threshold)
             if scored:

@@ -36,7 +36,6 @@ class Learnability(Control, Evaluator, Observer):
     tally: Tally = field(init=False, default_factory=Tally)
 
     async def evaluate(self, group: Group, scratch: Scratch) -> Group:
-        """See `Evaluator.evaluate`."""
         if role_of(group.prompt) != PROPOSE:
             return group
         waits = (tried(rollout, scratch, samples=self.samples) for rollout in group.rollouts)
@@ -45,7 +44,6 @@ class Learnability(Control, Evaluator, Observer):
         return group.judged([_worth(each) for each in found])
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         self.tally.end()
 
     def metrics(self) -> Mapping[str, float]:

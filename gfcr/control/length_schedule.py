@@ -47,7 +47,6 @@ class LengthSchedule(Control, Allocator):
         return self.start + (self.end - self.start) * progress
 
     def allocate(self, jobs: Sequence[Job], *, view: View) -> Sequence[Job]:
-        """See `Allocator.allocate`."""
         self.cap = max(1, round(self.share(view.step) * view.sampling.max_tokens))
         return [self._capped(job) for job in jobs]
 

@@ -88,11 +88,9 @@ class LlmJudge(Control, Evaluator, Observer):
             )
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
         return asked.other_judge(strategy, at=at)
 
     async def evaluate(self, group: Group, scratch: Scratch) -> Group:
-        """See `Evaluator.evaluate`."""
         which = [i for i, r in enumerate(group.rollouts) if self._asks(r.reward, r.finish)]
         words = self._words(scratch.view)
         questions = [self._question(group, i, words) for i in which]
@@ -114,7 +112,6 @@ class LlmJudge(Control, Evaluator, Observer):
         return asked.with_rewards(noted, rewards, why=why, said=said)
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         for group in sorted(harvest.groups, key=lambda g: g.id):  # whoever was answered first
             for scores in (signal.scores for signal in group.signals):
                 if {"judge", "verifier"} <= scores.keys():

@@ -66,7 +66,6 @@ class MajorityVote(Control, Evaluator):
             )
 
     async def evaluate(self, group: Group, scratch: Scratch) -> Group:
-        """See `Evaluator.evaluate`."""
         if role_of(group.prompt) == PROPOSE:
             return group
         answers = [self._answer(r) for r in group.rollouts]

@@ -56,7 +56,6 @@ class Mopps(Control, Selector, Observer):
         return right / (right + wrong)
 
     def select(self, num: int, *, view: View) -> Sequence[Prompt]:
-        """See `Selector.select`."""
         found = candidates(view, num=self.candidates * num, least=num)
         # A generator for each prompt: its draw does not depend on which others are looked at.
         drawn = [view.rng("mopps", view.round, p.id).beta(*self._beta(p.id)) for p in found]
@@ -73,7 +72,6 @@ class Mopps(Control, Selector, Observer):
         return [found[i] for i in taken]
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         for group in harvest.groups:
             right, wrong = visit(group, threshold=self.threshold)
             if right + wrong:

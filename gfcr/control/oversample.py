@@ -30,7 +30,6 @@ class Oversample(Control, Planner):
     begun: int = field(init=False, default=0)
 
     def plan(self, plan: Plan, *, view: View) -> Plan:
-        """See `Planner.plan`."""
         if view.round:
             return plan
         num_groups = max(plan.num_groups, ceil(plan.target * self.factor - 1e-9) - plan.in_flight)

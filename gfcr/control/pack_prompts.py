@@ -30,7 +30,6 @@ class PackPrompts(Control, Planner):
     target: int = field(init=False, default=0)
 
     def plan(self, plan: Plan, *, view: View) -> Plan:
-        """See `Planner.plan`."""
         if view.round:
             return plan
         self.target = ceil(plan.target / (1 - self.prune) - 1e-9)

@@ -80,11 +80,9 @@ class PairwiseJudge(Control, Evaluator, Observer):
             )
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
         return asked.other_judge(strategy, at=at)
 
     async def evaluate(self, group: Group, scratch: Scratch) -> Group:
-        """See `Evaluator.evaluate`."""
         entered = [i for i, r in enumerate(group.rollouts) if r.finish != FinishReason.ERROR]
         draw = scratch.view.rng("pairwise_judge", group.id)
         games = [(entered[a], entered[b]) for a, b in pairing(len(entered), self.rounds, rng=draw)]
@@ -106,7 +104,6 @@ class PairwiseJudge(Control, Evaluator, Observer):
         return asked.with_rewards(group, self._rewards(wins_NN), why=why, said=said)
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         count, self.count = self.count, {}
         shares = {"flip_rate": ("flipped", "pairs"), "first_share": ("first", "decided")}
         found = {n: count[a] / count[b] for n, (a, b) in shares.items() if count.get(b)}

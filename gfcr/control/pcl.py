@@ -75,7 +75,6 @@ class Pcl(Control, Selector, Observer):
         return (self.predict(text) - rate) * self.features(text) + self.decay * self.weights
 
     def select(self, num: int, *, view: View) -> Sequence[Prompt]:
-        """See `Selector.select`."""
         found = candidates(view, num=self.candidates * num, least=num)
         expected = [self.predict(p.text) for p in found]
         order = sorted(range(len(found)), key=lambda i: abs(expected[i] - self.target))
@@ -88,7 +87,6 @@ class Pcl(Control, Selector, Observer):
         return [found[i] for i in taken]
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         seen = [(g.prompt.text, *visit(g, threshold=self.threshold)) for g in harvest.groups]
         rates = [(text, right / (right + wrong)) for text, right, wrong in seen if right + wrong]
         if not rates:

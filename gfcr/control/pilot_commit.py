@@ -69,11 +69,9 @@ class PilotCommit(Control, Referee, Selector, Observer):
             )
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
         return uncounted(strategy)
 
     def select(self, num: int, *, view: View) -> Sequence[Prompt]:
-        """See `Selector.select`."""
         due = [prompt for since, prompt in self.waiting.values() if since <= view.step][:num]
         chosen = [*due, *view.draw(num - len(due))]
         self._count("again", len(due))
@@ -82,7 +80,6 @@ class PilotCommit(Control, Referee, Selector, Observer):
         return chosen
 
     def decide(self, group: Group, *, view: View) -> SampleMore | Retire | None:
-        """See `Referee.decide`."""
         right, scored = outcomes(group, threshold=self.threshold)
         if group.id in self.committed or not scored or len(group.rollouts) > view.group_size:
             self.committed[group.id] = False
@@ -101,7 +98,6 @@ class PilotCommit(Control, Referee, Selector, Observer):
         return SampleMore(num_samples=self.commit)
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         names = ("committed", "too_easy", "too_hard", "surplus", "again")
         self.last = {name: float(self.counts.get(name, 0)) for name in names}
         self.counts.clear()

@@ -71,7 +71,6 @@ class ProcessReward(Control, Evaluator):
         return None if self.model else model
 
     async def evaluate(self, group: Group, scratch: Scratch) -> Group:
-        """See `Evaluator.evaluate`."""
         ends = [self.ends(r.text) for r in group.rollouts]
         texts = [(group.prompt.text, r.text) for r in group.rollouts]
         asked = (self.model, self.device, self.good, texts, ends)

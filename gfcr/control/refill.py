@@ -36,7 +36,6 @@ class Refill(Control, Planner):
     batches: float = field(init=False, default=0.0)
 
     def plan(self, plan: Plan, *, view: View) -> Plan:
-        """See `Planner.plan`."""
         missing = plan.target - view.num_accepted
         if plan.in_flight:  # a round is judged as a whole, as in the paper
             return plan

@@ -44,11 +44,9 @@ class ReinforceAda(Control, Referee, Observer):
     last: dict[str, float] = field(init=False, default_factory=dict[str, float])
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
         return uncounted(strategy)
 
     def decide(self, group: Group, *, view: View) -> SampleMore | None:
-        """See `Referee.decide`."""
         # Resumed groups come with earlier rounds; cut rollouts leave groups shorter than drawn.
         in_pool = len(group.rollouts) // view.group_size
         self.rounds[group.id] = max(self.rounds.get(group.id, 0) + 1, in_pool)
@@ -57,7 +55,6 @@ class ReinforceAda(Control, Referee, Observer):
         return SampleMore(num_samples=view.group_size)
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         done = [g for g in harvest.groups if g.id in self.rounds]
         if done:
             self.last = {

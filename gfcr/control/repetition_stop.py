@@ -45,7 +45,6 @@ class RepetitionStop(Control, Watcher, Observer):
         self._tails: dict[Any, _Tail] = {}
 
     def watch(self, trajectory: Trajectory, *, new: int, view: View) -> Halt | None:
-        """See `Watcher.watch`."""
         tail = self._tails.get(trajectory)
         if tail is None:
             tail = self._tails[trajectory] = _Tail(
@@ -61,7 +60,6 @@ class RepetitionStop(Control, Watcher, Observer):
         return Halt(reason=f"cycle of {period}")
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         (self.halted, self.saved_tokens), self._now = self._now, (0, 0)
         self._tails.clear()
 

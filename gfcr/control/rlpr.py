@@ -55,7 +55,6 @@ class Rlpr(Control, Evaluator):
             )
 
     async def evaluate(self, group: Group, scratch: Scratch) -> Group:
-        """See `Evaluator.evaluate`."""
         view, prompt = scratch.view, group.prompt
         answer, marker = view.encode(prompt.answer), view.encode(self.marker)
         if not answer:

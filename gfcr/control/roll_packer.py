@@ -43,7 +43,6 @@ class RollPacker(Control, Planner, Observer):
     """Prompts deferred by the last batch."""
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
         resuming = [name for name, p in strategy.hooks(Planner).items() if isinstance(p, Replay)]
         if not resuming:
             return None
@@ -53,7 +52,6 @@ class RollPacker(Control, Planner, Observer):
         )
 
     def plan(self, plan: Plan, *, view: View) -> Plan:
-        """See `Planner.plan`."""
         if view.round:
             return plan
         wanted = plan.target - len(plan.jobs) - plan.in_flight
@@ -66,7 +64,6 @@ class RollPacker(Control, Planner, Observer):
         return replace(plan, num_groups=max(plan.num_groups, begun))
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         done = {group.id for group in harvest.groups}
         # A Watcher's cuts of complete groups are among the aborted, too.
         cut = {r.group_id: r.prompt for r in harvest.aborted if r.group_id not in done}

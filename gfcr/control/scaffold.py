@@ -41,13 +41,11 @@ class Scaffold(Control, Referee, Observer):
     asked: float = field(init=False, default=0.0)
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
         if any("hint" in part.reads for part in strategy.hooks(Generate).values()):
             return None
         return "no generate part gives the hints that it asks for: use `generate: {name: hinted}`."
 
     def decide(self, group: Group, *, view: View) -> SampleMore | None:
-        """See `Referee.decide`."""
         scored = [r.reward for r in group.rollouts if r.reward is not None]
         given = self.given.get(group.id, 0)
         if not scored or max(scored) >= self.threshold:
@@ -59,7 +57,6 @@ class Scaffold(Control, Referee, Observer):
         return SampleMore(num_samples=self.num, notes={"hint": share})
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         hinted = [[r.reward for r in g.rollouts if "hint" in r.notes] for g in harvest.groups]
         self.asked = float(sum(map(bool, hinted)))
         right = [any(r is not None and r >= self.threshold for r in given) for given in hinted]

@@ -72,7 +72,6 @@ class Sec(Control, Selector, Observer):
         return dict(zip(names, (weights / weights.sum()).tolist(), strict=True))
 
     def select(self, num: int, *, view: View) -> Sequence[Prompt]:
-        """See `Selector.select`."""
         if not self.pool.prompts:
             self.pool = training_set(view)
             self.values = dict.fromkeys(sorted(map(self.category, self.pool.prompts)), 0.0)
@@ -85,7 +84,6 @@ class Sec(Control, Selector, Observer):
         return [self._next(name, view=view) for name in names]
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         found: dict[str, list[float]] = {}
         for group in harvest.groups:
             found.setdefault(self.category(group.prompt), []).extend(magnitudes(rewards(group)))

@@ -40,7 +40,6 @@ class SegmentValues(PrefixValues):
     """Ours: bounds the price."""
 
     def cuts(self, rollout: Rollout, view: View) -> list[int]:
-        """See `PrefixValues.cuts`."""
         decided_T = rollout.mask_T & (np.exp(rollout.logprobs_T) < self.unlikely)
         places = [int(at) for at in np.flatnonzero(decided_T)[:: self.interval] if at > 0]
         return thinned(places, self.most_segments - 1)

@@ -56,7 +56,6 @@ class SelectiveRollout(Control, Watcher, Referee, Observer):
     _seen: list[float] = field(init=False, default_factory=list[float])
 
     def watch(self, trajectory: Trajectory, *, new: int, view: View) -> Abort | None:
-        """See `Watcher.watch`."""
         if len(trajectory.tokens) < self.checkpoint:
             return None
         if _NOTE not in trajectory.notes:
@@ -68,13 +67,11 @@ class SelectiveRollout(Control, Watcher, Referee, Observer):
         return Abort(reason="similar prefixes") if alike else None
 
     def decide(self, group: Group, *, view: View) -> Retire | None:
-        """See `Referee.decide`."""
         alike = [r.notes.get(_NOTE, 1.0) < self.threshold for r in group.rollouts]
         # Of a group that was aborted as a whole nothing is left to tell why.
         return Retire(reason="similar_prefixes") if any(alike) or not alike else None
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         seen, self._seen = self._seen, []
         self.stopped = sum(distance < self.threshold for distance in seen)
         self.distance = float(np.mean(seen)) if seen else 0.0

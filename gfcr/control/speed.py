@@ -55,11 +55,9 @@ class Speed(Control, Planner, Referee, Observer):
     last: dict[str, float] = field(init=False, default_factory=dict[str, float])
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
         return uncounted(strategy)
 
     def plan(self, plan: Plan, *, view: View) -> Plan:
-        """See `Planner.plan`."""
         self.begun = self.begun if view.round else 0
         if self.begun >= self.patience * plan.target:
             if not view.num_accepted and not plan.in_flight:
@@ -75,7 +73,6 @@ class Speed(Control, Planner, Referee, Observer):
         return replace(plan, num_groups=num_groups)
 
     def decide(self, group: Group, *, view: View) -> SampleMore | Retire | None:
-        """See `Referee.decide`."""
         scored = rewards(group)
         # Groups that were continued have more; without a reward the group is unscorable, not dead.
         if len(group.rollouts) > view.group_size or not scored:
@@ -85,7 +82,6 @@ class Speed(Control, Planner, Referee, Observer):
         return SampleMore(num_samples=self.more)
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         out = sum(g.rejected == "screened_out" for g in harvest.groups)
         continued = sum(len(g.rollouts) > view.group_size for g in harvest.groups)
         self.last = {

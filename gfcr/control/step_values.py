@@ -37,7 +37,6 @@ class StepValues(PrefixValues):
     """Ours: bounds the price."""
 
     def cuts(self, rollout: Rollout, view: View) -> list[int]:
-        """See `PrefixValues.cuts`."""
         num = len(rollout)
         if self.separator:
             decoded = [view.decode([token]) for token in rollout.tokens_T.tolist()]

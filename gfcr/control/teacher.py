@@ -77,7 +77,6 @@ class Teacher(Control, Evaluator, Follower):
         holding(self.template, "prompt", where="teacher.template")
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
         if self.rate and not self.model:
             return (
                 f"rate={self.rate} averages the policy's weights in a model of its kind, and "

@@ -36,7 +36,6 @@ class TemperatureSchedule(Control, Allocator):
     """Of the last batch."""
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
         return heat_clash(strategy)
 
     def scale(self, update: int) -> float:
@@ -44,7 +43,6 @@ class TemperatureSchedule(Control, Allocator):
         return self.start + (self.end - self.start) * min(update / self.updates, 1.0)
 
     def allocate(self, jobs: Sequence[Job], *, view: View) -> Sequence[Job]:
-        """See `Allocator.allocate`."""
         self.temperature = view.sampling.temperature * self.scale(view.step)
         return [self._heated(job) for job in jobs]
 

@@ -42,7 +42,6 @@ class TokenBudget(Control, Planner, Watcher, Observer):
     last: dict[str, float] = field(init=False, default_factory=dict[str, float])
 
     def plan(self, plan: Plan, *, view: View) -> Plan:
-        """See `Planner.plan`."""
         self._turn(view)
         wanted = max(plan.num_groups, self.owed)
         paid = int((self.tokens - self.spent) // self._expected(view)) - plan.in_flight
@@ -52,7 +51,6 @@ class TokenBudget(Control, Planner, Watcher, Observer):
         return replace(plan, num_groups=num_groups)
 
     def watch(self, trajectory: Trajectory, *, new: int, view: View) -> Abort | None:
-        """See `Watcher.watch`."""
         self.spent += new + (len(trajectory.tokens) == new)
         if self.spent < self.tokens:
             return None
@@ -60,7 +58,6 @@ class TokenBudget(Control, Planner, Watcher, Observer):
         return Abort(reason="token budget spent")
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         groups = len(harvest.groups)
         measured = self.spent / max(groups, 1)
         # What was cut would have cost more.

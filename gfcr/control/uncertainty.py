@@ -42,7 +42,6 @@ class Uncertainty(Control, Evaluator, Observer):
     tally: Tally = field(init=False, default_factory=Tally)
 
     async def evaluate(self, group: Group, scratch: Scratch) -> Group:
-        """See `Evaluator.evaluate`."""
         if role_of(group.prompt) != PROPOSE:
             return group
         waits = (tried(rollout, scratch, samples=self.samples) for rollout in group.rollouts)
@@ -51,7 +50,6 @@ class Uncertainty(Control, Evaluator, Observer):
         return group.judged(self._worth(found, view=scratch.view))
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         self.tally.end()
 
     def metrics(self) -> Mapping[str, float]:

@@ -27,7 +27,6 @@ class Uniform(Control, Selector):
     repeats: int = field(init=False, default=0)
 
     def select(self, num: int, *, view: View) -> Sequence[Prompt]:
-        """See `Selector.select`."""
         if not self.pool.prompts:
             self.pool = training_set(view)
         drawn = view.rng("uniform", view.round).integers(len(self.pool.prompts), size=num)

@@ -47,7 +47,6 @@ class VcrlBank(Control, Selector, Observer):
     """Prompts of the bank in the batch."""
 
     def select(self, num: int, *, view: View) -> Sequence[Prompt]:
-        """See `Selector.select`."""
         if view.round == 0:
             self.asked = []
             return view.draw(num)
@@ -58,7 +57,6 @@ class VcrlBank(Control, Selector, Observer):
         return [*(b.prompt for b in best), *view.draw(num - len(best))]
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         step, visited = harvest.step, {g.prompt.id: g for g in harvest.groups}
         waiting = {i: self._aged(b, step=step) for i, b in self.bank.items() if i not in visited}
         entered = {

@@ -73,11 +73,9 @@ class Vip(Control, Allocator, Observer):
             )
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
         return outside(strategy, low=self.low, high=self.high)
 
     def allocate(self, jobs: Sequence[Job], *, view: View) -> Sequence[Job]:
-        """See `Allocator.allocate`."""
         fresh = [i for i, job in enumerate(jobs) if not job.resume]
         if not fresh:
             return jobs
@@ -111,7 +109,6 @@ class Vip(Control, Allocator, Observer):
         return np.clip(mean_P, self.clip, 1 - self.clip)
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         for group in harvest.groups:
             right, scored = outcomes(group, threshold=self.threshold)
             if scored:

@@ -30,7 +30,6 @@ class Band(Correction):
             raise ConfigError(f"band.low={self.low} with band.high={self.high}: give low < high.")
 
     def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
-        """See `Correction.correct`."""
         inside = [self.low <= learned.ratio(self.level) <= self.high for learned in update]
         self.masked = 1 - float(np.mean(inside))
         return [

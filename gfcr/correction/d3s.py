@@ -40,7 +40,6 @@ class D3s(Correction):
         return self.first + (self.last - self.first) * min(version / self.updates, 1.0)
 
     def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
-        """See `Correction.correct`."""
         sizes = np.concatenate([_sizes(u)[u.rollout.mask_T] for u in update])
         num = ceil(self.share(update[0].version) * len(sizes) - 1e-9)
         chosen = np.zeros(len(sizes), np.bool_)

@@ -25,7 +25,6 @@ class EssGuard(Correction):
     skipped: int = field(init=False, default=0)
 
     def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
-        """See `Correction.correct`."""
         weights = [np.minimum(np.exp(u.gaps_T), np.float32(self.cap)) for u in update]
         sampled = [w[u.rollout.mask_T] for w, u in zip(weights, update, strict=True)]
         every = np.concatenate(sampled).astype(np.float64)

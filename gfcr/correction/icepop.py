@@ -34,7 +34,6 @@ class Icepop(Correction):
             )
 
     def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
-        """See `Correction.correct`."""
         ratios = [np.exp(learned.gaps_T) for learned in update]
         inside = [(self.low <= ratio_T) & (ratio_T <= self.high) for ratio_T in ratios]
         tokens = sum(int(learned.rollout.mask_T.sum()) for learned in update)

@@ -35,7 +35,6 @@ class K3Mask(Correction):
     divergence: float = field(init=False, default=0.0)
 
     def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
-        """See `Correction.correct`."""
         k3 = [_k3_T(learned.gaps_T) for learned in update]
         own = [k3_T[u.rollout.mask_T] for k3_T, u in zip(k3, update, strict=True)]
         kept = [

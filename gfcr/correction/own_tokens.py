@@ -23,7 +23,6 @@ class OwnTokens(Correction):
     max_lag: Natural = 0
 
     def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
-        """See `Correction.correct`."""
         return [Corrected(mask_T=self._own(learned)) for learned in update]
 
     def _own(self, learned: Learned) -> np.ndarray:

@@ -31,7 +31,6 @@ class PolicyShaping(Correction):
     """Mean over the last update's replayed tokens."""
 
     def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
-        """See `Correction.correct`."""
         replayed = [u for u in update if u.rollout.origin == "replay"]
         shaped = {id(u): self._shaped(u.gaps_T) for u in replayed}
         every = [shaped[id(u)][u.rollout.mask_T] for u in replayed]

@@ -37,7 +37,6 @@ class RlZvp(Correction):
     entropy: float = field(init=False, default=0.0)
 
     def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
-        """See `Correction.correct`."""
         rewards: dict[str, list[float]] = defaultdict(list)
         for learned in update:
             rewards[learned.rollout.group_id].append(learned.rollout.reward or 0.0)

@@ -40,7 +40,6 @@ class SeqMaskTis(Correction):
             )
 
     def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
-        """See `Correction.correct`."""
         inside = [self._inside(learned) for learned in update]
         self.masked = 1 - float(np.mean(inside))
         return [

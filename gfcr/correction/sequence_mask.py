@@ -41,7 +41,6 @@ class SequenceMask(Correction):
             )
 
     def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
-        """See `Correction.correct`."""
         ratios = [learned.ratio(self.level) for learned in update]
         weights = [ratio if self.low <= ratio <= self.cap else 0.0 for ratio in ratios]
         self.masked = float(np.mean([weight == 0 for weight in weights]))

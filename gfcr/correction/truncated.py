@@ -27,11 +27,9 @@ class Truncated(Correction):
     level: Literal["token", "sequence", "geometric"] = "token"
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
         return super().clash(strategy, at=at) if self.level == "token" else None
 
     def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
-        """See `Correction.correct`."""
         return [Corrected(weight=self._weight(learned)) for learned in update]
 
     def _weight(self, learned: Learned) -> float | Floats:

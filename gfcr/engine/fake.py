@@ -50,7 +50,6 @@ class Fake(EngineConfig):
         return 4 + len(self.alphabet)
 
     def context(self, model: str) -> int:
-        """See `EngineConfig.context`."""
         return self.max_length
 
     def start(self, *, model: str, seed: int, drafter: Drafter | None = None) -> Engine:

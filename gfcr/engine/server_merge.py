@@ -26,7 +26,6 @@ class TailMerge(Placement):
         self._keeper, self._moved = 0, frozenset[str]()
 
     def choose(self, request: Request, *, servers: Sequence[Server]) -> int | None:
-        """See `Placement.choose`."""
         if request.id in self._moved and servers[self._keeper].up:
             return self._keeper
         return self._rest.choose(request, servers=servers)

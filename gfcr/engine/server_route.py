@@ -65,7 +65,6 @@ class Route(Placement):
         return idlest
 
     def forget(self) -> None:
-        """See `Placement.forget`."""
         self._homes.clear()
 
 

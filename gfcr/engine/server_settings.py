@@ -76,7 +76,6 @@ class Serving(Settings):
 
     @property
     def servers(self) -> int:
-        """See `EngineConfig.servers`."""
         return self._urls.count("")
 
     def start(self, *, model: str, seed: int, drafter: Drafter | None = None) -> ServerEngine:

@@ -53,7 +53,6 @@ class Turns(Placement):
         """Number of rollouts that had to leave a server."""
 
     def choose(self, request: Request, *, servers: Sequence[Server]) -> int | None:
-        """See `Placement.choose`."""
         free = [i for i in range(len(servers)) if self._takes(i, servers, request=request)]
         if not free:
             return None

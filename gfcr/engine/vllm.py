@@ -56,7 +56,6 @@ class Vllm(Settings):
             )
 
     def machine(self) -> dict[str, Any]:
-        """See `Settings.machine`."""
         from vllm.platforms import current_platform
 
         if not self.sleep:

@@ -34,7 +34,6 @@ class Settings(EngineConfig):
     """Whether to repair vLLM; False, for audits only, needs a process without a repaired engine."""
 
     def context(self, model: str) -> int:
-        """See `EngineConfig.context`."""
         return room_of(open_folder(model), asked=self.max_length)
 
     def arguments(

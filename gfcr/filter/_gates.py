@@ -31,7 +31,6 @@ class Gate(Filter):
     """Of a failing rollout, for `set` and `add`."""
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
         return None if self.failing == "reject" else too_late(strategy, at=at)
 
     @abstractmethod
@@ -39,7 +38,6 @@ class Gate(Filter):
         """Whether a rollout meets the condition."""
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         looked_at: list[int] = np.flatnonzero(group.kept_N).tolist()
         if not looked_at:
             return group

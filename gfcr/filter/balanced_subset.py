@@ -33,11 +33,9 @@ class BalancedSubset(Filter):
     """Reward from which a rollout is right."""
 
     def fewest(self) -> int:
-        """See `Filter.fewest`."""
         return self.keep
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         shuffled = view.rng("balanced_subset", group.prompt.id).permutation(len(group.rollouts))
         pool = shuffled[group.kept_N[shuffled]]
         is_right = group.raw_rewards_N[pool] >= self.threshold

@@ -37,7 +37,6 @@ class BandPass(Filter):
         check_order(self.low, self.high, keys=("band_pass.low", "band_pass.high"))
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         if role_of(group.prompt) == PROPOSE:
             return group
         rewards = group.raw_rewards_N[group.kept_N]

@@ -38,7 +38,6 @@ class BestRollouts(Filter):
     kept: int = field(init=False, default=0)
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         rng = view.rng("best_rollouts", group.id)
         pool = rng.permutation(np.flatnonzero(group.kept_N))
         order = np.argsort(-group.rewards_N[pool], kind="stable")

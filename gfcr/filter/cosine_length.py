@@ -46,11 +46,9 @@ class CosineLength(Filter):
         return b + (a - b) * (1 + cos(pi * min(length / cap, 1.0))) / 2
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
         return too_late(strategy, at=at)
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         cap = view.sampling.max_tokens
         shaped: list[float | None] = []
         for rollout, signal in zip(group.rollouts, group.signals, strict=True):

@@ -40,7 +40,6 @@ class Cppo(Filter):
         return next(num for num in count(1) if _kept(num, prune=self.prune))
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         rng = view.rng("cppo", group.id)
         pool = rng.permutation(np.flatnonzero(group.kept_N))
         sizes = _sizes(group)[pool]

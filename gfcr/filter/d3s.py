@@ -36,7 +36,6 @@ class D3s(Filter):
     updates: Count = 100
 
     def fewest(self) -> int:
-        """See `Filter.fewest`."""
         return max(self.first, self.last)
 
     def num(self, step: int) -> int:
@@ -44,7 +43,6 @@ class D3s(Filter):
         return round(self.first + (self.last - self.first) * min(step / self.updates, 1))
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         kept = np.flatnonzero(group.kept_N)
         chosen = kept[max_variance(_values(group)[kept], num=self.num(view.step))]
         others = np.setdiff1d(kept, chosen).tolist()

@@ -38,11 +38,9 @@ class DualEnd(Filter):
             )
 
     def fewest(self) -> int:
-        """See `Filter.fewest`."""
         return self.shortest + self.longest
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         kept = np.flatnonzero(group.kept_N)
         lengths_N = np.array([len(rollout) for rollout in group.rollouts])
         ranked = kept[np.argsort(lengths_N[kept], kind="stable")]

@@ -33,11 +33,9 @@ class EpisodeAdvantage(Filter):
     epsilon: Annotated[float, Interval(gt=0, le=1000000.0)] = 1e-4
 
     def fewest(self) -> int:
-        """See `Filter.fewest`."""
         return self._map().fewest()
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         keys = [(r.group_id, r.notes.get(EPISODE, r.id)) for r in group.rollouts]
         kept = group.kept_N
         last = {key: i for i, (key, k) in enumerate(zip(keys, kept, strict=True)) if k}

@@ -25,7 +25,6 @@ class EqualPrompts(Filter):
     gives_advantages = False
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         kept = group.kept_N
         factor = view.group_size / int(kept.sum())
         return group.with_signals(

@@ -33,11 +33,9 @@ class ExitReward(Filter):
     threshold: Finite = 0.5
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
         return too_late(strategy, at=at)
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         exits_N = [r.notes.get("exit", inf) for r in group.rollouts]
         rewards = [s.reward for s in group.signals]
         num_right = 0

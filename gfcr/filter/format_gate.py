@@ -37,7 +37,6 @@ class FormatGate(Gate):
         check_pattern(self.pattern, key="format_gate.pattern")
 
     def passes(self, rollout: Rollout, *, view: View) -> bool:
-        """See `Gate.passes`."""
         text = written(rollout, view=view)
         matches = sum(1 for _ in re.finditer(self.pattern, text, re.DOTALL))
         return 1 <= matches <= (self.at_most or matches)

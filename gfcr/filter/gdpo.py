@@ -55,11 +55,9 @@ class Gdpo(Filter, BatchMap):
             )
 
     def fewest(self) -> int:
-        """See `Filter.fewest`."""
         return 2
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         kept = group.kept_N
         pairs = zip(group.rollouts, group.signals, strict=True)
         given = [_given(r, s) for (r, s), k in zip(pairs, kept, strict=True) if k]
@@ -72,7 +70,6 @@ class Gdpo(Filter, BatchMap):
         return group.with_advantages([next(filled) if k else None for k in kept])
 
     def map_batch(self, groups: Sequence[Group], *, view: View) -> Sequence[Group]:
-        """See `BatchMap.map_batch`."""
         seen = self.found.pop(view.step, ())
         unknown = sorted(set(self.weights) - set(seen)) if groups else []
         if unknown:

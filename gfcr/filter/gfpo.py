@@ -35,11 +35,9 @@ class Gfpo(Filter):
     metric: Literal["shortest", "efficiency"] = "shortest"
 
     def fewest(self) -> int:
-        """See `Filter.fewest`."""
         return self.keep
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         pool = view.rng("gfpo", group.id).permutation(np.flatnonzero(group.kept_N))
         lengths = np.array([int(r.mask_T.sum()) for r in group.rollouts], np.float64)[pool]
         shortest = self.metric == "shortest"

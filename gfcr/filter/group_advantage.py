@@ -33,11 +33,9 @@ class GroupAdvantage(Filter):
     epsilon: Annotated[float, Interval(gt=0, le=1000000.0)] = 1e-4
 
     def fewest(self) -> int:
-        """See `Filter.fewest`."""
         return 1 if self.kind == "rloo" else 2
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         kept = group.kept_N
         advantages = self._advantages(group.rewards_N[kept])
         filled = np.zeros(len(kept), np.float32)

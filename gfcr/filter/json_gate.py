@@ -36,7 +36,6 @@ class JsonGate(Gate):
         check_schema(self.schema, key="json_gate.schema")
 
     def passes(self, rollout: Rollout, *, view: View) -> bool:
-        """See `Gate.passes`."""
         text = written(rollout, view=view)
         if self.where == "fence":
             text = ["", *fenced(text, languages=("json",))][-1]

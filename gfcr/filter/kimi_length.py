@@ -36,11 +36,9 @@ class KimiLength(Filter):
     threshold: Finite = 0.5
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
         return too_late(strategy, at=at)
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         lengths_N = np.array([len(r) for r in group.rollouts], np.float64)
         kept_N = group.kept_N
         if not kept_N.any() or not (span := np.ptp(lengths_N[kept_N])):

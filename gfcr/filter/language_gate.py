@@ -60,7 +60,6 @@ class LanguageGate(Gate):
             raise ConfigError("language_gate.scripts=[] allows no letter: name one, such as latin.")
 
     def passes(self, rollout: Rollout, *, view: View) -> bool:
-        """See `Gate.passes`."""
         text = unicodedata.normalize("NFKC", written(rollout, view=view))
         scripts = [_script(char) for char in text if char.isalpha()]
         allowed = sum(script in self.scripts for script in scripts)

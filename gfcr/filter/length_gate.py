@@ -32,5 +32,4 @@ class LengthGate(Gate):
         check_order(self.min_tokens, self.max_tokens, keys=keys)
 
     def passes(self, rollout: Rollout, *, view: View) -> bool:
-        """See `Gate.passes`."""
         return self.min_tokens <= int(rollout.mask_T.sum()) <= self.max_tokens

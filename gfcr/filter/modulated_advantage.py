@@ -31,7 +31,6 @@ class ModulatedAdvantage(Filter):
     tokenwise = True
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         mean = float(group.rewards_N[group.kept_N].mean()) if group.kept_N.any() else 0.0
         factors = {
             rollout.id: _factors(rollout.id, group=group, mean=mean)

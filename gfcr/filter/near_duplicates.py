@@ -35,7 +35,6 @@ class NearDuplicates(Filter):
     """Tokens of an n-gram; a shorter rollout is one whole."""
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         which: list[int] = np.flatnonzero(group.kept_N).tolist()
         distinct: list[Ngrams] = []
         repeats: list[int] = []

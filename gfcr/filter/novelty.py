@@ -40,7 +40,6 @@ class Novelty(Filter):
     """Reward from which a rollout is right."""
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         which = chosen(group, of=self.of, threshold=self.threshold)
         if len(which) < 2:
             return group

@@ -30,7 +30,6 @@ class ParseGate(Gate):
     """Which have to parse, of one at least."""
 
     def passes(self, rollout: Rollout, *, view: View) -> bool:
-        """See `Gate.passes`."""
         text = written(rollout, view=view)
         found = fenced(text, languages=("python", "py", "python3"))
         asked = found if self.blocks == "all" else found[-1:]

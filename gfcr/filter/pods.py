@@ -32,11 +32,9 @@ class Pods(Filter):
     """Rollouts trained on a group (the paper: 32 of 128)."""
 
     def fewest(self) -> int:
-        """See `Filter.fewest`."""
         return self.keep
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         kept = np.flatnonzero(group.kept_N)
         chosen = kept[max_variance(group.rewards_N[kept], num=self.keep)]
         others = np.setdiff1d(kept, chosen).tolist()

@@ -34,11 +34,9 @@ class PreferencePairs(Filter):
     pairs: int = field(init=False, default=0)
 
     def fewest(self) -> int:
-        """See `Filter.fewest`."""
         return 2
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
         if strategy.estimator == "dpo":
             return None
         return (
@@ -47,7 +45,6 @@ class PreferencePairs(Filter):
         )
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         shuffled = view.rng("preference_pairs", group.id).permutation(len(group.rollouts))
         pool = shuffled[group.kept_N[shuffled]]
         rewards = group.rewards_N[pool]

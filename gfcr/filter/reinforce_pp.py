@@ -40,18 +40,15 @@ class ReinforcePp(Filter, BatchMap):
     deviation: float = field(init=False, default=0.0)
 
     def fewest(self) -> int:
-        """See `Filter.fewest`."""
         return 2 if self.baseline == "group" else 1
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         kept, rewards = group.kept_N, group.rewards_N
         base = float(rewards[kept].mean()) if self.baseline == "group" else 0.0
         pairs = zip(rewards, kept, strict=True)
         return group.with_advantages([float(np.float64(r) - base) if k else None for r, k in pairs])
 
     def map_batch(self, groups: Sequence[Group], *, view: View) -> Sequence[Group]:
-        """See `BatchMap.map_batch`."""
         made, scale = standardised(groups, per=self.per, epsilon=self.epsilon)
         self.mean, self.deviation = scale
         return made

@@ -40,7 +40,6 @@ class RepetitionGate(Gate):
     """Most n-grams that may be repeats; 1 asks for no tail cycle only."""
 
     def passes(self, rollout: Rollout, *, view: View) -> bool:
-        """See `Gate.passes`."""
         tokens = rollout.tokens_T[rollout.mask_T]
         if rollout.finish == FinishReason.STOP:  # the loop that ends is one before its end
             tokens = tokens[:-1]

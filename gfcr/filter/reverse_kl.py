@@ -37,7 +37,6 @@ class ReverseKl(Filter):
     """What the advantage of the map before it counts."""
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
         given = {name for e in strategy.hooks(Evaluator).values() for name in e.gives_scores}
         if "teacher" not in given:
             return "no part gives the score `teacher` that it reads: add the control `teacher`."
@@ -49,7 +48,6 @@ class ReverseKl(Filter):
         return super().clash(strategy, at=at)
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         triples = zip(group.rollouts, group.signals, group.kept_N, strict=True)
         return group.with_advantages([self._advantage(r, s) if k else None for r, s, k in triples])
 

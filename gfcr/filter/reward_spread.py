@@ -38,11 +38,9 @@ class RewardSpread(Filter, Observer):
     """The moving average; None before the first update."""
 
     def fewest(self) -> int:
-        """See `Filter.fewest`."""
         return 2
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         spread = _spread(group)
         group = group.with_values(reward_std=spread)
         known = self.usual is not None and view.step >= self.begin
@@ -50,7 +48,6 @@ class RewardSpread(Filter, Observer):
         return group.reject("reward_spread") if low else group
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         found = [g.values["reward_std"] for g in harvest.groups if "reward_std" in g.values]
         if found:
             mean = float(np.mean(found))

@@ -47,11 +47,9 @@ class RewardVariance(Filter):
             )
 
     def fewest(self) -> int:
-        """See `Filter.fewest`."""
         return 2
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         rewards = group.raw_rewards_N[group.kept_N].astype(np.float64)
         share = self._share(rewards) if len(rewards) > 1 else 0.0
         group = group.with_values(reward_variance=share)

@@ -42,11 +42,9 @@ class RlZvp(Filter):
     """Groups that variance would have left out, so far."""
 
     def fewest(self) -> int:
-        """See `Filter.fewest`."""
         return 2
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         rewards = group.raw_rewards_N[group.kept_N]
         if len(rewards) < 2 or np.ptp(rewards) > 1e-6:
             return GroupAdvantage(epsilon=self.epsilon).apply(group, view=view)

@@ -30,11 +30,9 @@ class Scaffolded(Filter):
     threshold: Finite = 0.5
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
         return too_late(strategy, at=at)
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         hinted = [i for i, r in enumerate(group.rollouts) if "hint" in r.notes]
         kept_N, right_N = group.kept_N, group.raw_rewards_N >= self.threshold
         plain = [i for i in range(len(group.rollouts)) if i not in hinted and kept_N[i]]

@@ -41,7 +41,6 @@ class SegmentAdvantage(Filter):
     segments: float = field(init=False, default=0.0)
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         base = float(group.rewards_N[group.kept_N].mean())
         triples = zip(group.rollouts, group.signals, group.kept_N, strict=True)
         found = [self._advantage_T(r, s, base=base) if k else None for r, s, k in triples]

@@ -45,11 +45,9 @@ class SemanticEntropy(Filter):
         check_pattern(self.answer, key="semantic_entropy.answer", groups=1)
 
     def fewest(self) -> int:
-        """See `Filter.fewest`."""
         return 2
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         kept: list[int] = np.flatnonzero(group.kept_N).tolist()
         answers = [self._answer(group.rollouts[i], view=view) for i in kept]
         share = _entropy(answers) / np.log(len(answers)) if len(answers) > 1 else 0.0

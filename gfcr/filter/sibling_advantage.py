@@ -40,7 +40,6 @@ class SiblingAdvantage(Filter):
     """Largest probability of a token that is taught."""
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         below = Leaves(group)
         of = {
             name: self._one(value, among=np.array([*values.values()]))

@@ -87,7 +87,6 @@ class SingleStream(Filter, Selector, BatchMap, Observer):
         return float(np.clip(2.0**-halves, self.shortest, self.longest))
 
     def select(self, num: int, *, view: View) -> Sequence[Prompt]:
-        """See `Selector.select`."""
         self._measure(view)
         found = list({p.id: p for p in view.draw(num * self.looked_at)}.values())
         found += view.draw(max(num - len(found), 0))  # of an epoch shorter than the candidates
@@ -99,18 +98,15 @@ class SingleStream(Filter, Selector, BatchMap, Observer):
         return [p for i, p in enumerate(found) if i in chosen]
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         value = self.value(group.prompt.id)
         pairs = zip(group.rewards_N, group.kept_N, strict=True)
         own = [float(r) - value if kept else None for r, kept in pairs]
         return group.with_advantages(own).with_values(tracked=value)
 
     def map_batch(self, groups: Sequence[Group], *, view: View) -> Sequence[Group]:
-        """See `BatchMap.map_batch`."""
         return standardised(groups, per="rollouts", epsilon=self.epsilon)[0]
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         fresh = [r for g in harvest.groups for r in g.rollouts if r.origin == "fresh"]
         for rollout in (r for r in fresh if r.reward is not None):
             self._visit(rollout.prompt.id, float(rollout.reward or 0.0), step=harvest.step)

@@ -30,11 +30,9 @@ class SoftOverlong(Filter):
     penalty: NonNegative = 1.0
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
         return too_late(strategy, at=at)
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         cap = view.sampling.max_tokens
         shaped: list[float | None] = []
         for rollout, signal in zip(group.rollouts, group.signals, strict=True):

@@ -34,11 +34,9 @@ class SplitAdvantage(Filter):
     """Coefficient of the off-policy part of the loss."""
 
     def fewest(self) -> int:
-        """See `Filter.fewest`."""
         return GroupAdvantage(kind=self.kind).fewest()
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         map_ = GroupAdvantage(kind=self.kind, epsilon=self.epsilon)
         signals = list(group.signals)
         for origin, weight in (("fresh", 1.0), ("replay", self.replay_weight)):

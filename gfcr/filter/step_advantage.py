@@ -36,7 +36,6 @@ class StepAdvantage(Filter):
     kind: Literal["difference", "outcome"] = "difference"
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
         given = {name for e in strategy.hooks(Evaluator).values() for name in e.gives_scores}
         if {"value", "step"} <= given:
             return super().clash(strategy, at=at)
@@ -46,7 +45,6 @@ class StepAdvantage(Filter):
         )
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         kept = group.kept_N
         pairs = zip(group.signals, group.rollouts, kept, strict=True)
         advantages = [self._advantage(s, r.mask_T) if k else None for s, r, k in pairs]

@@ -34,7 +34,6 @@ class SubgroupAdvantage(Filter):
     weigh: Literal["average", "size"] = "average"
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         below = Leaves(group)
         pairs = zip(below.paths, group.rewards_N, strict=True)
         advantages = [

@@ -34,12 +34,10 @@ class TaskRelative(Filter, BatchMap):
     means: dict[str, float] = field(init=False, default_factory=dict[str, float])
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         pairs = zip(group.rewards_N.tolist(), group.kept_N, strict=True)
         return group.with_advantages([reward if kept else None for reward, kept in pairs])
 
     def map_batch(self, groups: Sequence[Group], *, view: View) -> Sequence[Group]:
-        """See `BatchMap.map_batch`."""
         cells: dict[tuple[str, str], list[int]] = {}
         for index, group in enumerate(groups):
             cells.setdefault((role_of(group.prompt), kind_of(group.prompt)), []).append(index)

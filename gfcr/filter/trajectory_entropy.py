@@ -44,7 +44,6 @@ class TrajectoryEntropy(Filter):
     """Reward from which a rollout is right."""
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         surprisals = list(map(_surprisal, group.rollouts))
         group = group.with_scores("surprisal", surprisals)
         which = chosen(group, of=self.of, threshold=self.threshold)

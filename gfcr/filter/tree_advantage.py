@@ -35,7 +35,6 @@ class TreeAdvantage(Filter):
     tokenwise = True
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         below = Leaves(group)
         advantages = [
             None if path is None else _advantages(path, root=below.root, rollout=rollout)

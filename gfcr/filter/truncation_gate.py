@@ -28,6 +28,5 @@ class TruncationGate(Gate):
     """Whether rollouts that a Control ended fail too."""
 
     def passes(self, rollout: Rollout, *, view: View) -> bool:
-        """See `Gate.passes`."""
         ended = rollout.finish == FinishReason.HALTED and self.halted
         return rollout.finish != FinishReason.LENGTH and not ended

@@ -38,7 +38,6 @@ class Whitened(Filter, BatchMap):
         return group
 
     def map_batch(self, groups: Sequence[Group], *, view: View) -> Sequence[Group]:
-        """See `BatchMap.map_batch`."""
         made, scale = standardised(groups, per=self.per, epsilon=self.epsilon)
         self.deviation = scale.deviation
         return made

@@ -31,7 +31,6 @@ class WithinLength(Filter):
     """Whether a rollout without a positive reward scores 0."""
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         most = self.limit * view.sampling.max_tokens
         return group.with_scores("within_length", [self._score(r, most) for r in group.rollouts])
 

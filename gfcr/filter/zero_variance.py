@@ -27,11 +27,9 @@ class ZeroVariance(Filter):
     min_std: NonNegative = 0.0
 
     def fewest(self) -> int:
-        """See `Filter.fewest`."""
         return 2
 
     def apply(self, group: Group, *, view: View) -> Group:
-        """See `Filter.apply`."""
         spread = float(np.std(group.raw_rewards_N[group.kept_N]))
         # Equal rewards such as 0.1 have a spread of float noise, not of signal.
         return group.reject("zero_variance") if spread <= max(self.min_std, 1e-6) else group

@@ -40,7 +40,6 @@ class TakesTurns(Generate):
         holding(self.observation, "answer", where=f"{self._name}.observation")
 
     def check(self, encode: Callable[[str], Sequence[int]]) -> None:
-        """See `Generate.check`."""
         encode(self._shown(self.error))
         tokens = encode(self.stop)
         if len(tokens) != 1:

@@ -39,7 +39,6 @@ class BudgetForcing(Generate):
     """Begins an answer, such as `\\n</think>\\n\\nFinal answer: `."""
 
     def check(self, encode: Callable[[str], Sequence[int]]) -> None:
-        """See `Generate.check`."""
         if not len(encode(self.marker)):
             raise ConfigError(
                 f"budget_forcing.marker={self.marker!r} has no tokens in the model's vocabulary: "
@@ -47,7 +46,6 @@ class BudgetForcing(Generate):
             )
 
     async def run(self, session: Session) -> None:
-        """See `Generate.run`."""
         opened = [session.open(index) for index in range(session.job.num_samples)]
         await session.gather(*(self._answer(t, session=session) for t in opened))
 

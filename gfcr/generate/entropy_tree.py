@@ -47,11 +47,9 @@ class EntropyTree(Generate):
     tail: Annotated[float, Interval(ge=0, lt=1)] = 0.1
 
     def rollouts(self, num_samples: int) -> int:
-        """See `Generate.rollouts`."""
         return num_samples * (1 + self.forks * self.rounds * self.continuations)
 
     async def run(self, session: Session) -> None:
-        """See `Generate.run`."""
         roots = [session.open(index) for index in range(session.job.num_samples)]
         await session.gather(*(self._grow(root, session=session) for root in roots))
 

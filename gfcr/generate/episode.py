@@ -66,7 +66,6 @@ class Episode(Generate):
             )
 
     def check(self, encode: Callable[[str], Sequence[int]]) -> None:
-        """See `Generate.check`."""
         self.environment.check()
         encode(self.template.replace("{observation}", ""))
         tokens = encode(self.stop) if self.stop else ()
@@ -77,11 +76,9 @@ class Episode(Generate):
             )
 
     def rollouts(self, num_samples: int) -> int:
-        """See `Generate.rollouts`."""
         return num_samples * self._most
 
     async def run(self, session: Session) -> None:
-        """See `Generate.run`."""
         await session.gather(*(self._play(i, session) for i in range(session.job.num_samples)))
 
     def _world(self) -> World:

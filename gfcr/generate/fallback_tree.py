@@ -45,7 +45,6 @@ class FallbackTree(Generate):
             )
 
     async def run(self, session: Session) -> None:
-        """See `Generate.run`."""
         job = session.job
         rng = session.view.rng("fallback_tree", job.prompt.id)
         first = int(rng.integers(self.first_low, self.first_high + 1))

@@ -47,16 +47,13 @@ class FewShot(Generate, Observer):
         holding(self.example, "prompt", "answer", where="few_shot.example")
 
     def check(self, encode: Callable[[str], Sequence[int]]) -> None:
-        """See `Generate.check`."""
         encode(self.example.replace("{prompt}", "").replace("{answer}", ""))
 
     async def run(self, session: Session) -> None:
-        """See `Generate.run`."""
         indices = range(session.job.num_samples)
         await session.gather(*(self._open(i, session=session).sample() for i in indices))
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         fresh = [r for g in harvest.groups for r in g.rollouts if r.origin == "fresh"]
         scored = [(r, r.reward) for r in fresh if r.reward is not None and not r.sampled_under]
         right = [r for r, reward in scored if reward >= self.threshold]

@@ -48,7 +48,6 @@ class Hinted(Generate):
         holding(self.template, "hint", "prompt", where="hinted.template")
 
     def check(self, encode: Callable[[str], Sequence[int]]) -> None:
-        """See `Generate.check`."""
         encode(self.template.replace("{hint}", "").replace("{prompt}", ""))
 
     def metrics(self) -> Mapping[str, float]:
@@ -56,7 +55,6 @@ class Hinted(Generate):
         return {"too_long": float(self.too_long)}
 
     async def run(self, session: Session) -> None:
-        """See `Generate.run`."""
         share = float(session.job.notes.get(HINT, 0.0))
         indices = range(session.job.num_samples)
         opened = [self._open(i, share=share, session=session) for i in indices]

@@ -33,7 +33,6 @@ class MultiTurn(TakesTurns):
     resumes: ClassVar[bool] = True
 
     async def run(self, session: Session) -> None:
-        """See `Generate.run`."""
         stop = session.view.encode(self.stop)
         opened = [session.open(index) for index in range(session.job.num_samples)]
         await session.gather(*(self._converse(t, stop=stop, session=session) for t in opened))

@@ -56,11 +56,9 @@ class PlanThenAct(Generate):
             )
 
     def check(self, encode: Callable[[str], Sequence[int]]) -> None:
-        """See `Generate.check`."""
         encode(self.template.replace("{prompt}", "") + self.ends + self.act)
 
     async def run(self, session: Session) -> None:
-        """See `Generate.run`."""
         firsts = range(0, session.job.num_samples, self.answers)
         await session.gather(*(self._plan(first, session) for first in firsts))
 

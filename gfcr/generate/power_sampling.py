@@ -48,7 +48,6 @@ class PowerSampling(Generate):
     taken: int = field(init=False, default=0)
 
     async def run(self, session: Session) -> None:
-        """See `Generate.run`."""
         await session.gather(*(self._chain(i, session) for i in range(session.job.num_samples)))
 
     def metrics(self) -> Mapping[str, float]:

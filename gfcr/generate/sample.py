@@ -20,6 +20,5 @@ class Sample(Generate):
     resumes: ClassVar[bool] = True
 
     async def run(self, session: Session) -> None:
-        """See `Generate.run`."""
         opened = [session.open(index) for index in range(session.job.num_samples)]
         await session.gather(*(trajectory.sample() for trajectory in opened))

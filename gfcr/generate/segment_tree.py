@@ -33,11 +33,9 @@ class SegmentTree(Generate):
     depth: Annotated[int, Interval(ge=1, le=20)] = 3
 
     def rollouts(self, num_samples: int) -> int:
-        """See `Generate.rollouts`."""
         return num_samples * self.width ** (self.depth - 1)
 
     async def run(self, session: Session) -> None:
-        """See `Generate.run`."""
         roots = [session.open(index) for index in range(session.job.num_samples)]
         await session.gather(*(self._grow(t, left=self.depth, session=session) for t in roots))
 

@@ -42,15 +42,12 @@ class SelfRepair(Generate, Observer):
         holding(self.template, "prompt", "attempt", where="self_repair.template")
 
     def check(self, encode: Callable[[str], Sequence[int]]) -> None:
-        """See `Generate.check`."""
         encode(self.template.replace("{prompt}", "").replace("{attempt}", ""))
 
     def rollouts(self, num_samples: int) -> int:
-        """See `Generate.rollouts`."""
         return num_samples * (1 + self.repairs)
 
     async def run(self, session: Session) -> None:
-        """See `Generate.run`."""
         await session.gather(*(self._try(i, session) for i in range(session.job.num_samples)))
 
     def metrics(self) -> dict[str, float]:
@@ -59,7 +56,6 @@ class SelfRepair(Generate, Observer):
         return {name: float(count) for name, count in counts.items()}
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         again = [r.reward for g in harvest.groups for r in g.rollouts if "repair" in r.notes]
         self.repaired += sum(reward is not None and reward >= self.threshold for reward in again)
 

@@ -40,7 +40,6 @@ class SerialExits(Generate):
     answer_tokens: Count = 64
 
     def check(self, encode: Callable[[str], Sequence[int]]) -> None:
-        """See `Generate.check`."""
         if not len(encode(self.marker)):
             raise ConfigError(
                 f"serial_exits.marker={self.marker!r} has no tokens in this vocabulary: give a "
@@ -48,11 +47,9 @@ class SerialExits(Generate):
             )
 
     def rollouts(self, num_samples: int) -> int:
-        """See `Generate.rollouts`."""
         return num_samples * (self.exits + 1)
 
     async def run(self, session: Session) -> None:
-        """See `Generate.run`."""
         thoughts = [session.open(index) for index in range(session.job.num_samples)]
         await session.gather(*(self._leave(t, i, session) for i, t in enumerate(thoughts)))
 

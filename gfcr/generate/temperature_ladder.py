@@ -37,7 +37,6 @@ class TemperatureLadder(Generate):
             )
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
         return heat_clash(strategy)
 
     def scale(self, index: int, *, of: int) -> float:
@@ -46,7 +45,6 @@ class TemperatureLadder(Generate):
         return self.low + (self.high - self.low) * place
 
     async def run(self, session: Session) -> None:
-        """See `Generate.run`."""
         num = session.job.num_samples
         await session.gather(*(self._sample(i, of=num, session=session) for i in range(num)))
 

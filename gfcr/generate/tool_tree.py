@@ -49,7 +49,6 @@ class ToolTree(TakesTurns):
     """Rollouts begun behind an answer so far."""
 
     async def run(self, session: Session) -> None:
-        """See `Generate.run`."""
         num = session.job.num_samples
         begun = min(self.initial, num)
         paths = [session.open(index) for index in range(begun)]

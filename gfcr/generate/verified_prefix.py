@@ -45,12 +45,10 @@ class VerifiedPrefix(Generate, Observer):
     """Rollouts begun behind a prefix so far."""
 
     async def run(self, session: Session) -> None:
-        """See `Generate.run`."""
         indices = range(session.job.num_samples)
         await session.gather(*(self._open(i, session=session).sample() for i in indices))
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         for rollout in (r for g in harvest.groups for r in g.rollouts):
             plain = rollout.origin == "fresh" and "hint" not in rollout.notes
             if plain and rollout.reward is not None and rollout.reward >= self.threshold:

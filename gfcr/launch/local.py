@@ -28,11 +28,9 @@ class Local(Launcher):
     """Trials at a time, which divide the cores evenly; `auto` runs small models side by side."""
 
     def share(self, configs: Sequence[Mapping[str, Any]]) -> Share:
-        """See `Launcher.share`."""
         return share(largest(configs), parallel=self.parallel, machine=Machine.here())
 
     def run(self, jobs: Sequence[Job], *, begin: Watch, watch: Watch) -> Generator[JobEnd]:
-        """See `Launcher.run`."""
         waiting, running = list(jobs), dict[str, tuple[Job, TrialProcess, frozenset[int]]]()
         idle = [*self.share([job.config for job in jobs]).cores]
         with ExitStack() as stack:

@@ -209,7 +209,6 @@ class LogTask(Task):
         raise Unanswerable("new prompts are not in the log.")
 
     def verify(self, prompt: Prompt, *, text: str) -> Verdict:
-        """See `Task.verify`."""
         return self.verdicts[prompt.id, text]
 
 

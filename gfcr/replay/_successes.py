@@ -39,12 +39,10 @@ class Solved(Replay, Recaller):
                 )
 
     def store(self, harvest: Harvest, *, view: View) -> None:
-        """See `Replay.store`."""
         self.keep(r for g in harvest.groups for r in g.rollouts if r.origin == "fresh")
         self.recalled, self._now = self._now, 0
 
     def holds(self) -> Iterable[str]:
-        """See `Replay.holds`."""
         return [r.id for kept in self.solved.values() for r in kept]
 
     def metrics(self) -> Mapping[str, float]:

@@ -47,13 +47,11 @@ class Exgrpo(Solved, Selector, Allocator):
     """Prompts of the batch that are asked again."""
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
         if strategy.group_size > 1:
             return None
         return "group_size=1 leaves no fresh rollout beside the recalled one: give 2 or more."
 
     def select(self, num: int, *, view: View) -> Sequence[Prompt]:
-        """See `Selector.select`."""
         if view.round == 0:
             self.chosen = []
         known = [p for p in self.rates if p in self.solved and p not in self.chosen]
@@ -71,7 +69,6 @@ class Exgrpo(Solved, Selector, Allocator):
         return [*(self.solved[p][-1].prompt for p in again), *fresh]
 
     def allocate(self, jobs: Sequence[Job], *, view: View) -> Sequence[Job]:
-        """See `Allocator.allocate`."""
         left = list(self.chosen)
         return [self._less(job, left=left) for job in jobs]
 
@@ -82,7 +79,6 @@ class Exgrpo(Solved, Selector, Allocator):
         return replace(job, num_samples=job.num_samples - 1)
 
     def recall(self, group: Group, *, view: View) -> Sequence[Rollout]:
-        """See `Recaller.recall`."""
         kept = list(self.solved.get(group.prompt.id, ()))
         if group.prompt.id not in self.chosen or not kept:
             return ()
@@ -92,7 +88,6 @@ class Exgrpo(Solved, Selector, Allocator):
         return self.hand_on([kept[int(np.argmax(means))]])
 
     def store(self, harvest: Harvest, *, view: View) -> None:
-        """See `Replay.store`."""
         super().store(harvest, view=view)
         pairs = [(g.prompt.id, visit(g, threshold=self.threshold)) for g in harvest.groups]
         for prompt_id, (right, wrong) in pairs:

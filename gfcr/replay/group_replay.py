@@ -52,7 +52,6 @@ class GroupReplay(Replay, Planner):
     """Groups replayed in the last batch."""
 
     def plan(self, plan: Plan, *, view: View) -> Plan:
-        """See `Planner.plan`."""
         if view.round == 0:
             self.replayed = 0
             return plan
@@ -69,7 +68,6 @@ class GroupReplay(Replay, Planner):
         return replace(plan.add(jobs), num_groups=plan.num_groups + len(jobs))
 
     def store(self, harvest: Harvest, *, view: View) -> None:
-        """See `Replay.store`."""
         now = harvest.step
         self.kept = [k for k in self.kept if k.uses < self.reuses and now - _made(k) < self.max_age]
         self.kept += [
@@ -82,7 +80,6 @@ class GroupReplay(Replay, Planner):
         self.kept = sorted(self.kept, key=lambda k: -k.priority)[: self.capacity]
 
     def holds(self) -> Iterable[str]:
-        """See `Replay.holds`."""
         return [r.id for kept in self.kept for r in kept.rollouts]
 
     def metrics(self) -> Mapping[str, float]:

@@ -36,7 +36,6 @@ class PartialRollouts(Replay, Planner):
     dropped: int = field(init=False, default=0)
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
         if all(part.resumes for part in strategy.hooks(Generate).values()):
             return None
         return (
@@ -45,7 +44,6 @@ class PartialRollouts(Replay, Planner):
         )
 
     def plan(self, plan: Plan, *, view: View) -> Plan:
-        """See `Planner.plan`."""
         if view.round:
             return plan
         self.resumed = self.dropped = 0
@@ -53,7 +51,6 @@ class PartialRollouts(Replay, Planner):
         return plan.add([self._job(group, view=view) for group in buffer])
 
     def store(self, harvest: Harvest, *, view: View) -> None:
-        """See `Replay.store`."""
         groups: dict[str, list[Rollout]] = {}
         for rollout in harvest.aborted:
             # Those a Watcher aborted, or a failed Generate, are not to be continued.
@@ -62,7 +59,6 @@ class PartialRollouts(Replay, Planner):
         self.buffer += [tuple(group) for group in groups.values()]
 
     def holds(self) -> Iterable[str]:
-        """See `Replay.holds`."""
         return [r.id for group in self.buffer for r in group]
 
     def metrics(self) -> Mapping[str, float]:

@@ -63,7 +63,6 @@ class PromptReplay(Replay, Selector):
             )
 
     def select(self, num: int, *, view: View) -> Sequence[Prompt]:
-        """See `Selector.select`."""
         if view.round == 0:
             self.taken, self.again = 0, []
         self.taken += num
@@ -76,7 +75,6 @@ class PromptReplay(Replay, Selector):
         return [*(self.kept[prompt_id].prompt for prompt_id in chosen), *fresh]
 
     def store(self, harvest: Harvest, *, view: View) -> None:
-        """See `Replay.store`."""
         for group in harvest.groups:
             right, wrong = visit(group, threshold=self.threshold)
             before = self.kept.pop(group.prompt.id, None)

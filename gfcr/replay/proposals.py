@@ -53,7 +53,6 @@ class Proposals(Replay, Selector):
             )
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """See `Part.clash`."""
         if strategy.hooks(Evaluator):
             return super().clash(strategy, at=at)
         return (
@@ -62,13 +61,11 @@ class Proposals(Replay, Selector):
         )
 
     def select(self, num: int, *, view: View) -> Sequence[Prompt]:
-        """See `Selector.select`."""
         if not self.kept:
             self._begin(view)
         return [self._next(i, view=view) for i in range(num)]
 
     def store(self, harvest: Harvest, *, view: View) -> None:
-        """See `Replay.store`."""
         asides = (r.prompt for r in harvest.asides if r.role == SOLVE)
         for prompt in {p.id: p for p in asides if "proposed_by" in p.meta}.values():
             kind = kind_of(prompt)

@@ -57,7 +57,6 @@ class Repo(Replay, Recaller):
             )
 
     def recall(self, group: Group, *, view: View) -> Sequence[Rollout]:
-        """See `Recaller.recall`."""
         cached = list(self.cache.get(group.prompt.id, ()))
         if len(cached) < self.min_cached:
             return ()
@@ -66,7 +65,6 @@ class Repo(Replay, Recaller):
         return chosen
 
     def store(self, harvest: Harvest, *, view: View) -> None:
-        """See `Replay.store`."""
         for group in harvest.groups:
             own = [r for r in group.rollouts if r.prompt.id == group.prompt.id]  # not a repair's
             fresh = [r for r in own if r.origin == "fresh" and r.reward is not None]
@@ -80,7 +78,6 @@ class Repo(Replay, Recaller):
         self.last_recalled, self.recalled = self.recalled, 0
 
     def holds(self) -> Iterable[str]:
-        """See `Replay.holds`."""
         return [r.id for cached in self.cache.values() for r in cached]
 
     def metrics(self) -> Mapping[str, float]:

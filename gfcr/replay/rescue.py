@@ -29,7 +29,6 @@ class Rescue(Solved):
     num: Count = 1
 
     def recall(self, group: Group, *, view: View) -> Sequence[Rollout]:
-        """See `Recaller.recall`."""
         rewards = [r.reward for r in group.rollouts if r.reward is not None]
         if not rewards or max(rewards) >= self.threshold:
             return ()

@@ -51,7 +51,6 @@ class RisingLevels(Replay, Selector):
         return self.begin + self.risen
 
     def select(self, num: int, *, view: View) -> Sequence[Prompt]:
-        """See `Selector.select`."""
         low = max(0, self.top - self.window + 1)
         rng = view.rng("rising_levels", view.round)
         levels = rng.integers(low, self.top + 1, num).tolist()
@@ -59,7 +58,6 @@ class RisingLevels(Replay, Selector):
         return [self._made(*pair, view=view) for pair in zip(levels, seeds, strict=True)]
 
     def store(self, harvest: Harvest, *, view: View) -> None:
-        """See `Replay.store`."""
         highest = [g for g in harvest.groups if self.level_of.get(g.prompt.id) == self.top]
         rewards = [r.reward for g in highest for r in g.rollouts if r.reward is not None]
         self.judged += len(rewards)
@@ -71,7 +69,6 @@ class RisingLevels(Replay, Selector):
         self.level_of = {}
 
     def holds(self) -> Iterable[str]:
-        """See `Replay.holds`."""
         return ()
 
     def metrics(self) -> Mapping[str, float]:

@@ -33,7 +33,6 @@ class Rlep(Solved):
     read: bool = field(init=False, default=False)
 
     def recall(self, group: Group, *, view: View) -> Sequence[Rollout]:
-        """See `Recaller.recall`."""
         if self.pool and not self.read:
             self.keep(r for g in view.recorded(self.pool) for r in g.rollouts)
             self.read = True

@@ -32,22 +32,18 @@ class Async(Schedule):
     from another one in any case, and what has become too old is dropped (ledger bin `stale`)."""
 
     def loads(self, version: int, *, at: Standing) -> bool:
-        """See `Schedule.loads`."""
         return True
 
     def opens(self, at: Standing) -> bool:
-        """See `Schedule.opens`."""
         return at.closed + len(at.opened) <= at.loaded + self.staleness
 
     def closes(self, at: Standing) -> int | None:
-        """See `Schedule.closes`."""
         if self.late == "wait":
             return next((step for step in [*at.opened][:1] if step in at.done), None)
         in_time = (s for s in at.done if self.late == "drop" or self._leaves_time(s, at=at))
         return next(in_time, None)
 
     def drops(self, at: Standing) -> Sequence[int]:
-        """See `Schedule.drops`."""
         return [step for step, of in at.opened.items() if of + self.staleness < at.closed]
 
     def _leaves_time(self, step: int, *, at: Standing) -> bool:

@@ -25,11 +25,9 @@ class Lag(Schedule):
     """Number of updates by which the policy that makes a batch is behind."""
 
     def loads(self, version: int, *, at: Standing) -> bool:
-        """See `Schedule.loads`."""
         return not at.opened and version <= self._maker(at)
 
     def opens(self, at: Standing) -> bool:
-        """See `Schedule.opens`."""
         return not at.opened and at.loaded == self._maker(at)
 
     def _maker(self, at: Standing) -> int:

@@ -14,9 +14,7 @@ class Sync(Schedule):
     overlaps: ClassVar[bool] = False
 
     def loads(self, version: int, *, at: Standing) -> bool:
-        """See `Schedule.loads`."""
         return not at.opened
 
     def opens(self, at: Standing) -> bool:
-        """See `Schedule.opens`."""
         return not at.opened and at.loaded == at.closed

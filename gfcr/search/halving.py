@@ -31,7 +31,6 @@ class Halving(StoppingRule):
     """The resource in which rungs are counted."""
 
     def rounds(self, *, seeds: Sequence[int], length: Length) -> list[Round]:
-        """See `StoppingRule.rounds`."""
         total = length.updates if self.resource == "updates" else length.generated_tokens
         if total is None or self.first >= total:
             need = "trainer.max_steps" if self.resource == "updates" else "budget.generated_tokens"
@@ -64,7 +63,6 @@ class Halving(StoppingRule):
         return spent / (arms * total)
 
     def give_up(self, scores: Scores) -> dict[str, str]:
-        """See `StoppingRule.give_up`."""
         seeds = shared_seeds(scores)
         if not seeds:
             return {}

@@ -27,7 +27,6 @@ class Wilcoxon(StoppingRule):
     """The number of seeds before the first decision."""
 
     def rounds(self, *, seeds: Sequence[int], length: Length) -> list[Round]:
-        """See `StoppingRule.rounds`."""
         if 2.0 ** -(len(seeds) - 1) >= self.p:
             raise ConfigError(
                 f"stopping.p={self.p:g} stops nothing with {len(seeds)} seeds: of n paired seeds "
@@ -36,7 +35,6 @@ class Wilcoxon(StoppingRule):
         return [Round(seeds=(seed,), until=None) for seed in seeds]
 
     def give_up(self, scores: Scores) -> dict[str, str]:
-        """See `StoppingRule.give_up`."""
         from gfcr.stats.scipy_stats import signed_rank
 
         seeds = shared_seeds(scores)

@@ -93,12 +93,10 @@ class Auto(Drafter):
 
     @property
     def core(self) -> Drafter:
-        """See `Drafter.core`."""
         return self.drafter.core
 
     @property
     def max_draft(self) -> int:
-        """See `Drafter.max_draft`."""
         return self.drafter.max_draft
 
     def check(self, target: Target) -> None:
@@ -109,7 +107,6 @@ class Auto(Drafter):
     # ------------------------------------------------------------ how much
 
     def pace(self, *, running: int) -> int:
-        """See `Drafter.pace`."""
         k = self.max_draft
         match self.rule:
             case "threshold":
@@ -126,7 +123,6 @@ class Auto(Drafter):
         return min(chosen, self.drafter.pace(running=running))
 
     def saw(self, step: Step) -> None:
-        """See `Drafter.saw`."""
         self.drafter.saw(step)
         if self.rule != "bandit" or bucket_of(step.running) != self.bucket or not step.emitted:
             return

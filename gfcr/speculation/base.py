@@ -177,7 +177,6 @@ class BuiltIn(Drafter):
 
     @property
     def max_draft(self) -> int:
-        """See `Drafter.max_draft`."""
         return self.draft_length
 
     @abstractmethod
@@ -199,7 +198,6 @@ class Proposer(Drafter):
 
     @property
     def recorded(self) -> int:
-        """See `Drafter.recorded`."""
         return self.record
 
     @abstractmethod

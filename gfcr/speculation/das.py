@@ -106,7 +106,6 @@ class Das(Proposer, Observer):
 
     @property
     def max_draft(self) -> int:
-        """See `Drafter.max_draft`."""
         return self.draft_length
 
     def check(self, target: Target) -> None:
@@ -121,7 +120,6 @@ class Das(Proposer, Observer):
                 self._limits.load_state_dict(held[1])
 
     def propose(self, rows: Sequence[Row]) -> Sequence[Draft]:
-        """See `Proposer.propose`."""
         live = [self._begin(row) for row in rows]
         asks = [Ask(row=r, key=v.key, warm=v.warm) for r, v in zip(rows, live, strict=True)]
         most = self._limits.lengths(asks)
@@ -137,7 +135,6 @@ class Das(Proposer, Observer):
         self._finished.add(row.request_id)
 
     def saw(self, step: Step) -> None:
-        """See `Drafter.saw`."""
         self._limits.saw(step)
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
@@ -170,7 +167,6 @@ class Das(Proposer, Observer):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """See `Part.load_state_dict`."""
         self._memory.load(state["history"])
         self._limits.load_state_dict(state["limits"])
         self._last = dict(state["last"])

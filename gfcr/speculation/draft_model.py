@@ -32,9 +32,7 @@ class DraftModel(DraftWeights):
 
     @property
     def sampled(self) -> bool:
-        """See `Drafter.sampled`."""
         return self.sample == "probabilistic"
 
     def settings(self) -> Mapping[str, Any]:
-        """See `BuiltIn.settings`."""
         return small_model(self.folder, draft_length=self.draft_length, sample=self.sample)

@@ -15,7 +15,6 @@ class Eagle3(DraftWeights):
     paper: ClassVar[str] = "2503.01840"
 
     def settings(self) -> Mapping[str, Any]:
-        """See `BuiltIn.settings`."""
         return {
             "method": "eagle3",
             "model": str(self.folder),

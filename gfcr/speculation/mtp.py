@@ -17,5 +17,4 @@ class Mtp(BuiltIn):
     """Tokens drafted for one verification (k)."""
 
     def settings(self) -> Mapping[str, Any]:
-        """See `BuiltIn.settings`."""
         return {"method": "mtp", "num_speculative_tokens": self.draft_length}

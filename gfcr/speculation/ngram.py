@@ -33,7 +33,6 @@ class Ngram(BuiltIn):
             )
 
     def settings(self) -> Mapping[str, Any]:
-        """See `BuiltIn.settings`."""
         return {
             "method": "ngram",
             "num_speculative_tokens": self.draft_length,

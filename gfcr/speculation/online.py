@@ -81,20 +81,16 @@ class Online(DraftWeights, Observer):
 
     @property
     def sampled(self) -> bool:
-        """See `Drafter.sampled`."""
         return self.sample == "probabilistic"
 
     @property
     def recorded(self) -> int:
-        """See `Drafter.recorded`."""
         return self.teacher
 
     def settings(self) -> Mapping[str, Any]:
-        """See `BuiltIn.settings`."""
         return small_model(self.folder, draft_length=self.draft_length, sample=self.sample)
 
     def saw(self, step: Step) -> None:
-        """See `Drafter.saw`."""
         self._drafts.guard.saw(step)
         if self._ended:
             self._drafts.guard.boundary()
@@ -107,7 +103,6 @@ class Online(DraftWeights, Observer):
     # ------------------------------------------------------------ learning
 
     def finished(self, row: Row, *, law: Law | None) -> None:
-        """See `Drafter.finished`."""
         self._seen[row.request_id] = Example(
             tokens_T=row.tokens_T.astype(np.int32),
             prompt_length=row.prompt_length,
@@ -124,7 +119,6 @@ class Online(DraftWeights, Observer):
             self._round()
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         if self.unit != "updates":
             return
         if self.by_reward:

@@ -78,25 +78,20 @@ class SpecRl(Proposer, Observer):
 
     @property
     def sampled(self) -> bool:
-        """See `Drafter.sampled`."""
         return True
 
     @property
     def max_draft(self) -> int:
-        """See `Drafter.max_draft`."""
         return self.draft_length
 
     @property
     def exact(self) -> bool:
-        """See `Drafter.exact`."""
         return self.rule == "exact"
 
     def propose(self, rows: Sequence[Row]) -> Sequence[Draft]:
-        """See `Proposer.propose`."""
         return [self._propose(row) for row in rows]
 
     def finished(self, row: Row, *, law: Law | None) -> None:
-        """See `Drafter.finished`."""
         made_T = row.tokens_T[row.prompt_length :].astype(np.int32)
         follower = self._followers.pop(row.request_id, None) or self._follower(row)
         follower.end(made_T)
@@ -114,7 +109,6 @@ class SpecRl(Proposer, Observer):
             self.pending.setdefault(row.prompt_id, []).append(response)
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        """See `Observer.observe`."""
         self.last = _summary([r for made in self.pending.values() for r in made])
         for prompt_id, made in sorted(self.pending.items()):
             for response in made:

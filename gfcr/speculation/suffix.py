@@ -31,12 +31,10 @@ class Suffix(BuiltIn):
     """Number of finished requests kept; 0 keeps none."""
 
     def check(self, target: Target) -> None:
-        """See `Drafter.check`."""
         super().check(target)
         tree.check_installed(drafter="suffix")
 
     def settings(self) -> Mapping[str, Any]:
-        """See `BuiltIn.settings`."""
         return {
             "method": "suffix",
             "num_speculative_tokens": self.draft_length,

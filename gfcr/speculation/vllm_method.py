@@ -39,6 +39,5 @@ class VllmMethod(BuiltIn):
                 )
 
     def settings(self) -> Mapping[str, Any]:
-        """See `BuiltIn.settings`."""
         own = {"method": self.method, "num_speculative_tokens": self.draft_length}
         return {**self.options, **own}

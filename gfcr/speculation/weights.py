@@ -31,11 +31,9 @@ class DraftWeights(BuiltIn):
         return self._folder
 
     def fetch(self, resolve: Callable[[str], Path]) -> None:
-        """See `Drafter.fetch`."""
         self._folder = resolve(self.model)
 
     def check(self, target: Target) -> None:
-        """See `Drafter.check`."""
         super().check(target)
         config = self.folder / "config.json"
         if not config.is_file() or not any(self.folder.glob("*.safetensors")):

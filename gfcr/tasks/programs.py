@@ -103,7 +103,6 @@ class Programs(Task):
     # ------------------------------------------------------------ proposals
 
     def ask(self, codec: Codec, *, kind: str, references: Sequence[Prompt]) -> Prompt:
-        """See `Task.ask`."""
         known = [Problem.of(prompt) for prompt in references]
         meta: dict[str, object] = {"role": PROPOSE, "kind": kind}
         if kind == "induction":
@@ -119,7 +118,6 @@ class Programs(Task):
         )
 
     def pose(self, prompt: Prompt, *, text: str) -> Posed:
-        """See `Task.pose`."""
         if kind_of(prompt) == "induction":
             given: Any = prompt.meta
             inputs = [_number(part, most=self.max_input) for part in text.split(",")]

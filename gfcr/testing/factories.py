@@ -91,14 +91,12 @@ class CoinTask(Task):
     num_heldout: int = 8
 
     def problems(self, codec: Codec) -> Problems:
-        """See `Task.problems`."""
         return Problems(
             train=[self._prompt(codec, i) for i in range(self.num_train)],
             heldout=[self._prompt(codec, 1000 + i) for i in range(self.num_heldout)],
         )
 
     def verify(self, prompt: Prompt, *, text: str) -> Verdict:
-        """See `Task.verify`."""
         if role_of(prompt) == PROPOSE:
             return Verdict(reward=None)
         toss = rng(0, "coin", prompt.id, text).random()
@@ -109,13 +107,11 @@ class CoinTask(Task):
         return self._prompt(codec, 10**6 + seed % 10**6, rate=0.5**level)
 
     def ask(self, codec: Codec, *, kind: str, references: Sequence[Prompt]) -> Prompt:
-        """See `Task.ask`."""
         text = f"?{'+' if kind == 'even' else '-'}{','.join(p.text[:-1] for p in references)}"
         meta = {"role": PROPOSE, "kind": kind}
         return Prompt(id=text, tokens=codec.prompt(text), text=text, answer="", meta=meta)
 
     def pose(self, prompt: Prompt, *, text: str) -> Posed:
-        """See `Task.pose`."""
         if not text[:1].isdigit():
             return Posed(problem="form")
         number = int(rng(0, "posed", text).integers(10**4))

@@ -29,7 +29,6 @@ class Gather(Ask):
     """Asks every process for its shard of the weights."""
 
     def answer(self, trainer: Any, *, ranks: Ranks) -> None:
-        """See `Ask.answer`."""
         _gathered(trainer.model, ranks=ranks)
 
 

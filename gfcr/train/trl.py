@@ -79,7 +79,6 @@ class Trl(TrainerConfig):
             )
 
     def train(self, job: TrainJob) -> TrainResult:
-        """See `TrainerConfig.train`."""
         self.check(job.loss, correction=job.correction, sampling=job.sampling)
         from gfcr.train.loading import load_policy, memory_told, quiet_transformers
         from gfcr.train.ranks import Order, joined
@@ -145,7 +144,6 @@ class Trl(TrainerConfig):
         )
 
     def finished(self, folder: Path) -> None:
-        """See `TrainerConfig.finished`."""
         if not self.keep_optimizer:
             checkpoint.drop_optimizers(folder)
 

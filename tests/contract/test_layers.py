@@ -260,3 +260,35 @@ def long_functions(path: str) -> Iterator[str]:
 
 def test_functions_stay_small() -> None:
     listed(line for path in LIBRARY + STRATEGIES + BENCHMARKS for line in long_functions(path))
+
+
+def classes() -> dict[str, list[ast.ClassDef]]:
+    found: dict[str, list[ast.ClassDef]] = {}
+    for path in LIBRARY + STRATEGIES + BENCHMARKS:
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(node)
+    return found
+
+
+def is_told(method: str, *, kind: ast.ClassDef, known: dict[str, list[ast.ClassDef]]) -> bool:
+    """Whether a class, or one that it inherits from, says in words what its method does."""
+    if any(ast.get_docstring(n) for n in kind.body if getattr(n, "name", "") == method):  # pyright: ignore[reportArgumentType]
+        return True
+    names = (ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in kind.bases)
+    bases = (base for name in names for base in known.get(name, ()) if base is not kind)
+    return any(is_told(method, kind=base, known=known) for base in bases)
+
+
+def test_public_methods_say_what_they_do_or_inherit_it() -> None:
+    known = classes()
+    listed(
+        f"{path}:{node.lineno} {kind.name}.{node.name} has no docstring and inherits none"
+        for path in LIBRARY + STRATEGIES + BENCHMARKS
+        for kind in tree_of(path).body
+        if isinstance(kind, ast.ClassDef) and not kind.name.startswith("_")
+        for node in kind.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and not node.name.startswith("_")
+        and not is_told(node.name, kind=kind, known=known)
+    )

@@ -37,7 +37,6 @@ class Policy(Judge):
         return True
 
     async def ask(self, questions: Sequence[str], scratch: Scratch) -> Sequence[Answer]:
-        """See `Judge.ask`."""
         return await scratch.gather(*(self._ask(question, scratch) for question in questions))
 
     async def _ask(self, question: str, scratch: Scratch) -> Answer:

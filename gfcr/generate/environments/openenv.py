@@ -40,11 +40,9 @@ class Openenv(Environment):
     """Of one answer of the server; `episode.timeout_s` bounds it too."""
 
     def check(self) -> None:
-        """See `Environment.check`."""
         load("openenv.core")
 
     def make(self) -> World:
-        """See `Environment.make`."""
         return _Session(self)
 
 

@@ -26,11 +26,9 @@ class ToolCall(Environment):
     error: Text = "?"
 
     def check(self) -> None:
-        """See `Environment.check`."""
         self.tool.check()
 
     def make(self) -> World:
-        """See `Environment.make`."""
         return _Calls(self.tool, error=self.error)
 
 

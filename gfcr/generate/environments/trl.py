@@ -65,7 +65,6 @@ class Trl(Environment):
             )
 
     def make(self) -> World:
-        """See `Environment.make`."""
         return _Played(registry.load_object(self.factory)(), method=self.method, error=self.error)
 
 

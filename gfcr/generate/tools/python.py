@@ -40,12 +40,10 @@ class Python(Tool):
     """Where namespaces are not permitted, makes do with seccomp: programs can then read files."""
 
     def check(self) -> None:
-        """See `Tool.check`."""
         if why := why_not(fallback=self.fallback):
             raise ConfigError(f"python.fallback={self.fallback}: {why}")
 
     def answer(self, call: Call) -> str:
-        """See `Tool.answer`."""
         program = last_block(behind(call.text, opening=self.opening))
         limits = Limits(seconds=self.seconds, memory_mib=self.memory_mib)
         with Box(program, limits=limits, fallback=self.fallback) as box:

@@ -47,11 +47,9 @@ class Search(Tool):
     most_chars: Count = 1000
 
     def check(self) -> None:
-        """See `Tool.check`."""
         _index(self.documents, self.column, self.k1, self.b)
 
     def answer(self, call: Call) -> str:
-        """See `Tool.answer`."""
         query = _terms([behind(call.text, opening=self.opening)])[0]
         if not query:
             raise ToolError("the query has no words.")
