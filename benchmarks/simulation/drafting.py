@@ -43,11 +43,9 @@ class PerRequest(Drafting):
 
     @property
     def longest(self) -> int:
-        """See `Drafting.longest`."""
         return int(self.draft_N.max(initial=0))
 
     def lengths(self, running: Counts, *, emitted: Counts) -> Counts:
-        """See `Drafting.lengths`."""
         return self.draft_N[running]
 
 
@@ -74,11 +72,9 @@ class Switch(Drafting):
 
     @property
     def longest(self) -> int:
-        """See `Drafting.longest`."""
         return int(self._best_R[1:].max())
 
     def lengths(self, running: Counts, *, emitted: Counts) -> Counts:
-        """See `Drafting.lengths`."""
         return np.full(len(running), self._best_R[len(running)])
 
 
@@ -91,11 +87,9 @@ class ByClass(Drafting):
 
     @property
     def longest(self) -> int:
-        """See `Drafting.longest`."""
         return self.classes.long_draft
 
     def lengths(self, running: Counts, *, emitted: Counts) -> Counts:
-        """See `Drafting.lengths`."""
         drafts = [self.classes.draft_length("", emitted=int(n)) for n in emitted]
         return np.array(drafts, np.int64)
 

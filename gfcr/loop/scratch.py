@@ -10,6 +10,7 @@ from gfcr.handles import Posed
 from gfcr.loop.coroutine import Pending, Run, gather
 from gfcr.loop.floor import Origin
 from gfcr.loop.trajectory import LiveTrajectory
+from gfcr.stages import Scratch
 from gfcr.tasks.base import Verdict
 from gfcr.types import Prompt, Rollout, Sampling
 
@@ -18,7 +19,7 @@ T = TypeVar("T")
 _ROLE: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
 
 
-class SideSession:
+class SideSession(Scratch):
     """The session of an Evaluator, see `stages.Scratch`."""
 
     def __init__(self, origin: Origin, *, name: str) -> None:
@@ -41,7 +42,6 @@ class SideSession:
     def aside(
         self, prompt: str | Sequence[int] | Prompt, *, role: str, sampling: Sampling | None = None
     ) -> LiveTrajectory:
-        """See `stages.Scratch.aside`."""
         if not _ROLE.fullmatch(role):
             raise PartError(f"aside(role={shown(role)}): give a word of a-z, 0-9 and _.")
         sampling = sampling or self.view.sampling
@@ -57,16 +57,13 @@ class SideSession:
         )
 
     def gather(self, *waits: Awaitable[Any]) -> Awaitable[list[Any]]:
-        """See `stages.Scratch.gather`."""
         return gather(*waits, branches=self._branches)
 
     def call(self, function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
-        """See `stages.Scratch.call`."""
         self._called = True
         return self._told(self._floor.desk.call(function, *args))
 
     def verify(self, text: str, *, prompt: Prompt | None = None) -> Awaitable[Verdict]:
-        """See `stages.Scratch.verify`."""
         asked = self._origin.job.prompt if prompt is None else prompt
         tokens = self._floor.codec.encode(text) if self._floor.desk.task.together else ()
         return self._told(
@@ -74,7 +71,6 @@ class SideSession:
         )
 
     async def pose(self, rollout: Rollout) -> Posed:
-        """See `stages.Scratch.pose`."""
         found = await self._told(self._floor.desk.pose(rollout.prompt, text=rollout.text))
         return found if found.problem else self._taken_up(found, by=rollout)
 

@@ -7,12 +7,12 @@ from gfcr.loop.coroutine import Run
 from gfcr.loop.floor import Origin
 from gfcr.loop.scratch import SideSession
 from gfcr.loop.trajectory import LiveTrajectory
-from gfcr.stages import Generate, Job
+from gfcr.stages import Generate, Job, Session
 from gfcr.types import FinishReason, Prompt
 
 
 @final
-class JobSession(SideSession):
+class JobSession(SideSession, Session):
     """The session of one job, see `stages.Session`."""
 
     def __init__(self, origin: Origin, *, offset: int) -> None:
@@ -119,7 +119,6 @@ class JobSession(SideSession):
         max_tokens: int | None = None,
         verify: bool = True,
     ) -> LiveTrajectory:
-        """See `stages.Session.open`."""
         job, sampling = self.job, self.job.sampling
         if temperature is not None:
             sampling = self._floor.heated(sampling, temperature=temperature)

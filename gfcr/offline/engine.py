@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, final
 
 from gfcr.engine.base import Delta, EngineStats, Request, Weights
+from gfcr.loop.stream import Prompts
 from gfcr.offline.log import Log, LoggedUpdate, Unanswerable
 from gfcr.tasks.base import Codec, Problems, Task, Verdict
 from gfcr.tracking.looked_at import rewards_of
@@ -213,7 +214,7 @@ class LogTask(Task):
 
 
 @final
-class LogStream:
+class LogStream(Prompts):
     """Gives an update's prompts in the order they were begun, see `stream.Prompts`."""
 
     def __init__(self, *, askers: Sequence[str]) -> None:
@@ -245,7 +246,6 @@ class LogStream:
         return [self._prompts.popleft() for _ in range(num)]
 
     def put_back(self, prompts: Sequence[Prompt]) -> None:
-        """See `Prompts.put_back`."""
         self._prompts.extendleft(reversed(prompts))
 
     def state_dict(self) -> dict[str, Any]:
