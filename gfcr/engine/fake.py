@@ -76,7 +76,7 @@ class _Running:
 
 @final
 class FakeEngine:
-    """See `engine.base.Engine`."""
+    """Implements `engine.base.Engine` without a model."""
 
     def __init__(
         self,
@@ -94,7 +94,6 @@ class FakeEngine:
         self.version, self.max_length = 0, config.max_length
 
     def submit(self, request: Request) -> None:
-        """See `Engine.submit`."""
         if len(request.tokens) >= self.max_length:
             raise EngineError(
                 f"request {request.id} has {len(request.tokens)} tokens; engine.max_length="
@@ -127,14 +126,12 @@ class FakeEngine:
         return deltas
 
     def abort(self, request_ids: Iterable[str]) -> None:
-        """See `Engine.abort`."""
         gone = dict.fromkeys(request_ids)
         self._queue = [r for r in self._queue if r.request.id not in gone]
         for request_id in gone:
             self._drafting.end(request_id)
 
     def limit(self, request_id: str, *, max_tokens: int) -> None:
-        """See `Engine.limit`."""
         for running in self._queue:
             if running.request.id == request_id:
                 running.cap = max_tokens
@@ -142,7 +139,6 @@ class FakeEngine:
     def score(
         self, sequences: Sequence[Sequence[int]], *, sampling: Sampling, top: int = 0
     ) -> list[Scored]:
-        """See `Engine.score`."""
         sampling = replace(sampling, top_p=1.0, top_k=0, min_p=0.0)
         return [self._scored(s, sampling=sampling, top=top) for s in sequences]
 
@@ -161,11 +157,9 @@ class FakeEngine:
         self.version = version
 
     def stats(self) -> EngineStats:
-        """See `Engine.stats`."""
         return self._stats
 
     def close(self) -> None:
-        """See `Engine.close`."""
         self._queue.clear()
 
     def probabilities(self, context: Sequence[int], *, sampling: Sampling) -> Floats:

@@ -32,7 +32,9 @@ _FIRST: Final = -(2**31)
 
 @final
 class ServerEngine:
-    """See `Engine`. At temperature 0 log-probs are those of temperature 1 without filters.
+    """Implements `Engine` by vLLM servers.
+
+    At temperature 0 log-probs are those of temperature 1 without filters.
 
     Requests in flight on a server that dies or hangs continue from the tokens they had. Lowered
     caps are enforced here, since a server may sample beyond one before it is told.
@@ -91,7 +93,6 @@ class ServerEngine:
 
     @property
     def version(self) -> int:
-        """See `Engine.version`."""
         return self.fleet.weights.version if self.fleet.weights else 0
 
     @property
@@ -101,7 +102,6 @@ class ServerEngine:
         return tuple(fix for fix in first.fixes if all(fix in s.fixes for s in others))
 
     def submit(self, request: Request) -> None:
-        """See `Engine.submit`."""
         if request.id in self._live:
             raise EngineError(f"request id '{request.id}' is in flight: give each request its own.")
         self._check(request.id, tokens=request.tokens, new=request.sampling.max_tokens)
@@ -123,7 +123,6 @@ class ServerEngine:
         return deltas
 
     def abort(self, request_ids: Iterable[str]) -> None:
-        """See `Engine.abort`."""
         named = dict.fromkeys(request_ids)
         for flight in [self._live.pop(i) for i in named if i in self._live]:
             self.fleet.forget(flight, ended=False)

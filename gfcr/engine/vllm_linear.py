@@ -30,7 +30,7 @@ def packed(layer: Any) -> "Callable[..., torch.Tensor]":
 
     library: Any = _custom_ops
     plain, weight = torch.nn.functional.linear, layer.weight
-    if weight.is_meta or weight.ndim != 2 or weight.numel() < SMALL or not _supported(library):
+    if weight.is_meta or weight.ndim != 2 or weight.numel() < SMALL or not library._supports_onednn:
         return plain
     few = weight.numel() < LONE
     held = library.create_onednn_mm(weight.t(), PRIMITIVES)
@@ -44,10 +44,6 @@ def packed(layer: Any) -> "Callable[..., torch.Tensor]":
         return library.onednn_mm(held, x, bias)
 
     return linear
-
-
-def _supported(library: Any) -> bool:
-    return bool(library._supports_onednn)
 
 
 def _repacking(loader: Any, *, held: Any, weight: Any) -> Any:

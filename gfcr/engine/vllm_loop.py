@@ -50,7 +50,10 @@ Raises:
 
 @final
 class VllmEngine:
-    """See `Engine`. At temperature 0 log-probs are those of temperature 1 without filters."""
+    """Implements `Engine` and `Sleeper` by vLLM in this process.
+
+    At temperature 0 log-probs are those of temperature 1 without filters.
+    """
 
     fixes: tuple[str, ...]
     """Repairs of vLLM in force, see `gfcr.engine.vllm_fixes`."""
@@ -101,7 +104,6 @@ class VllmEngine:
             )
 
     def submit(self, request: Request) -> None:
-        """See `Engine.submit`."""
         if request.id in self._live:
             raise EngineError(f"request id '{request.id}' is in flight: give each request its own.")
         self._check(request.id, tokens=request.tokens, new=request.sampling.max_tokens)
@@ -110,7 +112,6 @@ class VllmEngine:
         self._speculation.begin(request)
 
     def step(self) -> Sequence[Delta]:
-        """See `Engine.step`."""
         if not self._live and not self._held:
             return ()
         begun = time.perf_counter()
@@ -120,7 +121,6 @@ class VllmEngine:
         return deltas
 
     def abort(self, request_ids: Iterable[str]) -> None:
-        """See `Engine.abort`."""
         named = dict.fromkeys(request_ids)  # in order: drafters learn of ends one by one
         gone = [i for i in named if self._live.pop(i, None) is not None]
         self._core.abort_requests(gone)
@@ -179,7 +179,6 @@ class VllmEngine:
         self.version = version
 
     def sleep(self) -> None:
-        """See `Sleeper.sleep`."""
         asked.check_still(len(self._live))
         self._sleep.sleep()
 

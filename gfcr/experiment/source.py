@@ -20,6 +20,7 @@ from gfcr.loop.scoring import asked_again
 from gfcr.pipeline import Pipeline
 from gfcr.process import lease
 from gfcr.process.phase import NOW
+from gfcr.schedule.base import Work
 from gfcr.tracking.curve import Point
 from gfcr.tracking.folder import Mark, RunFolder
 from gfcr.types import Cost, RolloutBatch
@@ -102,7 +103,7 @@ class _Memory:
 
 
 @final
-class RunSource:
+class RunSource(Work):
     """See `train.base.BatchSource`: the pipeline with everything a run records around it."""
 
     def __init__(
@@ -133,7 +134,6 @@ class RunSource:
         """Batches that have not been learned from yet, by update."""
 
     def next_batch(self) -> RolloutBatch | None:
-        """See `BatchSource.next_batch`."""
         if not self.goes_on():
             return None
         lease.enter("decode")
@@ -144,7 +144,6 @@ class RunSource:
         return batch
 
     def goes_on(self) -> bool:
-        """See `schedule.base.Work.goes_on`."""
         if not self.begun:
             self._begin(Mark())
         memory, every = self.memory, self._config.evaluation.every
@@ -159,7 +158,6 @@ class RunSource:
         return self.spent() is None and not self._is_paused
 
     def made(self, batch: RolloutBatch) -> None:
-        """See `schedule.base.Work.made`."""
         if not batch.step:
             task, codec = self.pipeline.desk.task, self.pipeline.codec
             found = (cut(batch), left_out(batch, codec=codec), alike(batch, task=task))
@@ -169,12 +167,10 @@ class RunSource:
         self._made[batch.step] = batch
 
     def hold(self, batch: RolloutBatch) -> None:
-        """See `schedule.base.Work.hold`."""
         self.pipeline.hold(batch)
         self._made[batch.step] = batch
 
     def updated(self, *, step: int, metrics: Mapping[str, float]) -> None:
-        """See `BatchSource.updated`."""
         batch = self._made.pop(step - 1)
         self.pipeline.updated(metrics, update=step - 1)
         cost = batch.cost
@@ -192,7 +188,6 @@ class RunSource:
         self._watch(Progress(update=step, metrics=merged, heldout=latest, findings=found))
 
     def state_dict(self) -> dict[str, Any]:
-        """See `BatchSource.state_dict`."""
         memory = replace(self.memory, elapsed_s=self.elapsed_s)
         held = {"of": self._records.whose(), "memory": memory, "mark": self._records.mark()}
         return {"pipeline": self.pipeline.state_dict(), **held}
@@ -229,7 +224,6 @@ class RunSource:
         return next((k for k, n in now.items() if bounds[k] is not None and n >= bounds[k]), None)
 
     def paused(self) -> bool:
-        """See `schedule.base.Work.paused`."""
         return self._is_paused
 
     def evaluate(self, *, update: int) -> Heldout:

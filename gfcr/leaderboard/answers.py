@@ -52,7 +52,7 @@ def pack(run: RunRecord, *, prompts: Sequence[str]) -> dict[str, Any]:
         scores = section_of(run, "per_prompt", when=when)
         packed[when] = {
             "accuracy": heldout(run, when).get("accuracy"),
-            "scores": " ".join(_text(scores.get(prompt)) for prompt in prompts),
+            "scores": " ".join("-" if s is None else f"{s:.17g}" for s in map(scores.get, prompts)),
             "unscorable": dict(section_of(run, "unscorable", when=when)),
         }
     return packed
@@ -125,7 +125,3 @@ def recomputed(content: Mapping[str, Any]) -> dict[str, Recomputed]:
         arm: Recomputed(score=score_of(runs, limits=limits), versus=versus(arm))
         for arm, runs in arms.items()
     }
-
-
-def _text(score: float | None) -> str:
-    return "-" if score is None else f"{score:.17g}"

@@ -228,11 +228,10 @@ def budget_of(runs: Sequence[RunRecord], *, baseline: Sequence[RunRecord]) -> Sh
     }
     equal = _within(pairs, share=_SAME_BUDGET)
     own = sorted(bounds or {"updates", "tokens"} & equal)
-    told = {
-        name: f"{a:,.0f} for {b:,.0f} {name}"
-        for name, (a, b) in pairs.items()
-        if name in {"updates", "tokens", "seconds", *bounds} - _unknown(pairs)
-    }
+    known = {"updates", "tokens", "seconds", *bounds}
+    if isnan(sum(pairs["seconds"])):  # those of an arm are left out
+        known.remove("seconds")
+    told = {n: f"{a:,.0f} for {b:,.0f} {n}" for n, (a, b) in pairs.items() if n in known}
     near = _within(pairs, share=_LAST_UPDATE) if one else equal
     if not own or not near.issuperset(own):
         shown = ", ".join(told.values())
@@ -245,11 +244,6 @@ def budget_of(runs: Sequence[RunRecord], *, baseline: Sequence[RunRecord]) -> Sh
     if held != base:
         notes.append(f"seconds are of other cores than the baseline's: {held} for {base}")
     return SharedBudget(unequal=(), told=tuple(notes))
-
-
-def _unknown(pairs: Mapping[str, tuple[float, float]]) -> set[str]:
-    """Returns the names of quantities that are not known: seconds, where an arm's are left out."""
-    return {"seconds"} if isnan(sum(pairs["seconds"])) else set()
 
 
 def _within(pairs: Mapping[str, tuple[float, float]], *, share: float) -> set[str]:

@@ -30,10 +30,12 @@ def screen(
     arms: dict[str, list[RunRecord]] = {}
     for arm in sorted({run.arm for run in sieve.runs}):
         part = _Sieve(runs=[run for run in sieve.runs if run.arm == arm], out=sieve.out)
-        part.keep_usual(_spec, why="spec {}, where the arm's other seeds have {}")
+        spec = "spec {}, where the arm's other seeds have {}"
+        part.keep_usual(lambda run: run.tags.get("gfcr.spec_hash", "?"), why=spec)
         if not any(result_of(run).get("stopped_by") for run in part.runs):
             # Where a budget ends runs, they make as many updates as it pays for.
-            part.keep_usual(_updates, why="{}, where the arm's other seeds made {}")
+            updates = "{}, where the arm's other seeds made {}"
+            part.keep_usual(lambda run: f"{result_of(run).get('updates')} updates", why=updates)
         part.drop_repeated_seeds()
         arms[arm] = sorted(part.runs, key=lambda run: run.seed)
     return arms, sieve.out
@@ -172,11 +174,3 @@ def _given(run: RunRecord, *, name: str) -> str:
 
 def _question(asked: Mapping[str, Any]) -> str:
     return f"{str(asked['digest'])[:12]} ({asked['prompts']} x {asked['samples']} answers)"
-
-
-def _spec(run: RunRecord) -> str:
-    return run.tags.get("gfcr.spec_hash", "?")
-
-
-def _updates(run: RunRecord) -> str:
-    return f"{result_of(run).get('updates')} updates"

@@ -25,7 +25,7 @@ from gfcr.values.numbers import is_note, plain
 
 @final
 class LiveTrajectory(Columns):
-    """See `stages.Trajectory`. Spans remember which request generated which token."""
+    """Implements `stages.Trajectory`. Spans remember which request generated which token."""
 
     def __init__(
         self,
@@ -70,13 +70,11 @@ class LiveTrajectory(Columns):
 
     @property
     def siblings(self) -> tuple["LiveTrajectory", ...]:
-        """See `stages.Trajectory.siblings`."""
         return tuple(self._siblings)
 
     def sample(
         self, *, max_tokens: int | None = None, stop: Sequence[int] = (), ends: bool = True
     ) -> Pending[Sampled]:
-        """See `stages.Trajectory.sample`."""
         assert self._wait is None, "a trajectory samples one continuation at a time"
         wait, self._from = Pending[Sampled](owner=self), len(self.tokens)
         if self.finish is None and self._room <= 0:
@@ -109,7 +107,6 @@ class LiveTrajectory(Columns):
         return request
 
     def append(self, tokens: Sequence[int]) -> None:
-        """See `stages.Trajectory.append`."""
         num = len(tokens)
         if self.finish is None and num > self._room:
             self._end(FinishReason.LENGTH, detail=f"{num} tokens to append did not fit")
@@ -117,12 +114,10 @@ class LiveTrajectory(Columns):
             self._fill(tokens, (0.0,) * num, (-1,) * num, (False,) * num)
 
     def text(self, *, behind: Sequence[int] = ()) -> str:
-        """See `stages.Trajectory.text`."""
         tokens, codec = (*behind, *self.tokens), self._origin.floor.codec
         return text_of(tokens, sampling=self.sampling, codec=codec)
 
     def fork(self, at: int) -> "LiveTrajectory":
-        """See `stages.Trajectory.fork`."""
         assert 0 <= at <= len(self.tokens), f"fork at {at} of {len(self.tokens)} tokens"
         child = LiveTrajectory(
             f"{self.name}.{self.forks}",
@@ -141,13 +136,11 @@ class LiveTrajectory(Columns):
         return child
 
     def end(self, reason: str) -> None:
-        """See `stages.Trajectory.end`."""
         assert self._wait is None, "a trajectory is not ended while it samples"
         if self.finish is None:
             self._end(FinishReason.ENDED, detail=reason)
 
     def drop(self, reason: str) -> None:
-        """See `stages.Trajectory.drop`."""
         assert self._wait is None, "a trajectory is not dropped while it samples"
         self.finish, self.detail = FinishReason.ABORTED, reason
 
@@ -215,7 +208,6 @@ class LiveTrajectory(Columns):
         return flaw(self.mask, logprobs=self.logprobs, notes=self.notes, detail=why)
 
     def judge(self, verdict: Verdict) -> None:
-        """See `stages.Trajectory.judge`."""
         if self._verify:
             raise PartError(f"judge: {self.id} is the verifier's: open it with verify=False.")
         if self.finish != FinishReason.ABORTED:

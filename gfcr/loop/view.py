@@ -16,7 +16,7 @@ from gfcr.types import Floats, Group, Prompt, Sampling
 
 @final
 class RunView:
-    """The view of one batch, or of an evaluation, see `stages.View`."""
+    """Implements `stages.View` for one batch, or for an evaluation."""
 
     def __init__(
         self,
@@ -62,17 +62,14 @@ class RunView:
 
     @property
     def version(self) -> int:
-        """See `stages.View.version`."""
         return self._floor.engine.version if self._as_version is None else self._as_version
 
     @property
     def room(self) -> int:
-        """See `stages.View.room`."""
         return self._floor.engine.max_length - self.sampling.max_tokens
 
     @property
     def num_prompts(self) -> int:
-        """See `stages.View.num_prompts`."""
         return self.stream.num_prompts
 
     def judged(self, group: Group) -> None:
@@ -90,7 +87,6 @@ class RunView:
         return len(self._floor.traffic)
 
     def draw(self, num: int) -> list[Prompt]:
-        """See `stages.View.draw`."""
         return self._note(self.stream.draw(num))
 
     def prompt(
@@ -102,7 +98,6 @@ class RunView:
         meta: Mapping[str, object] | None = None,
         tokens: Sequence[int] = (),
     ) -> Prompt:
-        """See `stages.View.prompt`."""
         told = " ".join([text, answer, *map(str, tokens)]).encode()
         name = id or f"made:{blake2b(told, digest_size=8).hexdigest()}"
         own = tuple(tokens) or self._floor.codec.prompt(text)
@@ -110,47 +105,37 @@ class RunView:
         return self._note([made])[0]
 
     def at_level(self, level: int, *, seed: int) -> Prompt:
-        """See `stages.View.at_level`."""
         made = self._floor.desk.task.at_level(self._floor.codec, level=level, seed=seed)
         return self._note([made])[0]
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """See `stages.View.kinds`."""
         return self._floor.desk.task.kinds
 
     def ask(self, kind: str, *, references: Sequence[Prompt] = ()) -> Prompt:
-        """See `stages.View.ask`."""
         task, codec = self._floor.desk.task, self._floor.codec
         return self._note([task.ask(codec, kind=kind, references=references)])[0]
 
     def put_back(self, prompts: Sequence[Prompt]) -> None:
-        """See `stages.View.put_back`."""
         self.stream.put_back(prompts)
 
     def job(self, prompt: Prompt, *, num_samples: int | None = None) -> Job:
-        """See `stages.View.job`."""
         num = self.group_size if num_samples is None else num_samples
         return Job(prompt=prompt, num_samples=num, sampling=self.sampling, step=self.number)
 
     def rng(self, *key: str | int) -> np.random.Generator:
-        """See `stages.View.rng`."""
         return seeds.rng(self._floor.seed, self.number, *key)
 
     def score(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
-        """See `stages.View.score`."""
         return [s.logprobs_T for s in self.score_top(sequences, top=0)]
 
     def score_top(self, sequences: Sequence[Sequence[int]], *, top: int) -> list[Scored]:
-        """See `stages.View.score_top`."""
         return self._floor.engine.score(sequences, sampling=self.sampling, top=top)
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """See `stages.View.encode`."""
         return self._floor.codec.encode(text)
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """See `stages.View.decode`."""
         return self._floor.codec.decode(tokens)
 
 

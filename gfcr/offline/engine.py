@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, final
 
 from gfcr.engine.base import Delta, EngineStats, Request, Weights
-from gfcr.loop.stream import Prompts
 from gfcr.offline.log import Log, LoggedUpdate, Unanswerable
 from gfcr.tasks.base import Codec, Problems, Task, Verdict
 from gfcr.tracking.looked_at import rewards_of
@@ -76,7 +75,6 @@ class LogEngine:
         return deltas
 
     def abort(self, request_ids: Iterable[str]) -> None:
-        """See `Engine.abort`."""
         for id in request_ids:
             self._playing.pop(id, None)
 
@@ -92,7 +90,6 @@ class LogEngine:
         """Does nothing: `begin` sets the version."""
 
     def stats(self) -> EngineStats:
-        """See `Engine.stats`."""
         return self._stats
 
     def close(self) -> None:
@@ -214,7 +211,7 @@ class LogTask(Task):
 
 
 @final
-class LogStream(Prompts):
+class LogStream:
     """Gives an update's prompts in the order they were begun, see `stream.Prompts`."""
 
     def __init__(self, *, askers: Sequence[str]) -> None:

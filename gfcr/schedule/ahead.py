@@ -82,7 +82,6 @@ class Ahead:
             self._changed.notify_all()
 
     def next_batch(self) -> RolloutBatch | None:
-        """See `BatchSource.next_batch`."""
         began, aside = time.perf_counter(), self._aside_s
         self._await(lambda: bool(self._ready) or self._is_over)
         # The trainer changes its weights after this: they must be synced, or copied, before.
@@ -96,17 +95,14 @@ class Ahead:
         return batch
 
     def masked(self, kept: Mapping[str, Bools]) -> None:
-        """See `BatchSource.masked`."""
         update = self._now
         self._tell(lambda: self._work.masked(kept, update=update), version=update + 1)
 
     def updated(self, *, step: int, metrics: Mapping[str, float]) -> None:
-        """See `BatchSource.updated`."""
         told = {**metrics, "exposed_s": self._waited_s, "schedule/ready": float(len(self._ready))}
         self._tell(lambda: self._work.updated(step=step, metrics=told), version=step)
 
     def state_dict(self) -> dict[str, Any]:
-        """See `BatchSource.state_dict`."""
         found: list[dict[str, Any]] = []
         with self._changed:
             self._asked = found
@@ -116,7 +112,6 @@ class Ahead:
 
     @restoring("state")
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """See `BatchSource.load_state_dict`."""
         self._work.load_state_dict(state["work"])
         self._begun = state["begun"]
         self._ready = deque(state["ready"])

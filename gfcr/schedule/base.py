@@ -64,10 +64,8 @@ class Schedule(Part):
 class Work(BatchSource, Protocol):
     """The run behind the trainer, in pieces of work; only one thread at a time calls it."""
 
-    @property
-    def pipeline(self) -> Pipeline:
-        """The pipeline that makes the batches."""
-        ...
+    pipeline: Pipeline
+    """The pipeline that makes the batches."""
 
     def goes_on(self) -> bool:
         """Evaluates the engine's policy if that is due; returns whether a batch may be begun."""

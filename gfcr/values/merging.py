@@ -182,7 +182,8 @@ def _kept(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
     for key, change in changes.items():
         old = kept.get(key)
         if is_mapping(old) and is_mapping(change):
-            kept[key] = {} if _renamed(old, change) else _kept(old, change)
+            renamed = "name" in old and change.get("name", old["name"]) != old["name"]
+            kept[key] = {} if renamed else _kept(old, change)
         elif isinstance(old, Mapping | list) and isinstance(change, Mapping | list):
             kept[key] = None  # a list for a mapping, or a list for a list, is another value
     return kept
@@ -194,7 +195,3 @@ def spelt(values: Mapping[str, Any]) -> dict[str, Any]:
         key: {"name": value} if key in PARTS and isinstance(value, str) else value
         for key, value in values.items()
     }
-
-
-def _renamed(old: Mapping[str, Any], change: Mapping[str, Any]) -> bool:
-    return "name" in old and change.get("name", old["name"]) != old["name"]

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -271,13 +272,20 @@ def classes() -> dict[str, list[ast.ClassDef]]:
     return found
 
 
-def is_told(method: str, *, kind: ast.ClassDef, known: dict[str, list[ast.ClassDef]]) -> bool:
-    """Whether a class, or one that it inherits from, says in words what its method does."""
-    if any(ast.get_docstring(n) for n in kind.body if getattr(n, "name", "") == method):  # pyright: ignore[reportArgumentType]
-        return True
-    names = (ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in kind.bases)
-    bases = (base for name in names for base in known.get(name, ()) if base is not kind)
-    return any(is_told(method, kind=base, known=known) for base in bases)
+def said_by(kind: ast.ClassDef, *, known: dict[str, list[ast.ClassDef]]) -> set[str]:
+    """Names that a class documents, or one that it inherits from or says that it implements."""
+    todo, seen, names = [kind], {kind}, set[str]()
+    while todo:
+        held = todo.pop()
+        functions = (n for n in held.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+        names |= {function.name for function in functions if ast.get_docstring(function)}
+        names |= {ast.unparse(n.target) for n in held.body if isinstance(n, ast.AnnAssign)}
+        bases = [ast.unparse(base).partition("[")[0] for base in held.bases]
+        told = re.findall(r"`([\w.]+)`", ast.get_docstring(held) or "")
+        for name in (*bases, *told):
+            others = {*known.get(name.rpartition(".")[2], ())} - seen
+            todo, seen = [*todo, *others], seen | others
+    return names
 
 
 def test_public_methods_say_what_they_do_or_inherit_it() -> None:
@@ -290,5 +298,5 @@ def test_public_methods_say_what_they_do_or_inherit_it() -> None:
         for node in kind.body
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and not node.name.startswith("_")
-        and not is_told(node.name, kind=kind, known=known)
+        and node.name not in said_by(kind, known=known)
     )
