@@ -48,7 +48,7 @@ class Powers:
 
     def of_law(self) -> dict[str, float]:
         """Power by planted bias of `setting.distance` in every token of `battery.scope`."""
-        moved, scope = self.e.shifts.tail(DRAFT), battery.scope(self.e)
+        moved, scope = self.e.shifts.tail(DRAFT), self.e.scope_N
         return self._by_tilt("law", moved, mask=scope, times=self.share)
 
     def wanted(self) -> int:

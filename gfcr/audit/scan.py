@@ -149,7 +149,7 @@ def _places(e: Evidence, *, deterministic: bool) -> Iterator[tuple[str, Ints]]:
     yield "prompt", _ids(e.prompt_N)
     yield "sibling", _ids(e.prompt_N, e.request_N // 32, e.position_N)
     yield "position", e.position_N
-    yield "place in a step", _ids(e.state_N, e.index_N)
+    yield "place in a step", _ids(e.state_N, e.within_N)
     yield "row of the batch", e.row_N
     yield "number in flight", band(e.running_N)
     yield "step of the engine", e.step_N
