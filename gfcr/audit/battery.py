@@ -42,23 +42,18 @@ def before_the_end(evidence: Evidence, *, deterministic: bool) -> Families:
         evidence: the sample.
         deterministic: whether draft tokens are a function of the past.
     """
-    families = {
-        "law": _law(evidence),
-        "length": _length(evidence, deterministic=deterministic),
-    }
-    return {name: _made(found) for name, found in families.items()}
+    return _made(law=_law(evidence), length=_length(evidence, deterministic=deterministic))
 
 
 def rest(evidence: Evidence, *, deterministic: bool) -> Families:
     """Makes all other tests, of which each is made once."""
-    families = {
-        "where": _where(evidence),
-        "rule": _rule(evidence),
-        "repeats": _repeats(evidence),
-        "dependence": _dependence(evidence),
-        "scan": scan.run(evidence, deterministic=deterministic),
-    }
-    return {name: _made(found) for name, found in families.items()}
+    return _made(
+        where=_where(evidence),
+        rule=_rule(evidence),
+        repeats=_repeats(evidence),
+        dependence=_dependence(evidence),
+        scan=scan.run(evidence, deterministic=deterministic),
+    )
 
 
 def level_of(families: Families, family: str, *, level: float) -> float:
@@ -74,8 +69,8 @@ def tails(e: Evidence, *, kind: int) -> Iterator[Tail]:
         yield Tail(kind=kind, first=first, mask=mask & (bands >= first))
 
 
-def _made(found: Iterator[checks.Check | None]) -> tuple[checks.Check, ...]:
-    return tuple(check for check in found if check is not None)
+def _made(**families: Iterator[checks.Check | None]) -> Families:
+    return {name: tuple(filter(None, found)) for name, found in families.items()}
 
 
 def _law(e: Evidence) -> Iterator[checks.Check | None]:
@@ -150,8 +145,8 @@ def _rule(e: Evidence) -> Iterator[checks.Check | None]:
 
 def _repeats(e: Evidence) -> Iterator[checks.Check | None]:
     found = repeats.tally(e.context_N, e.features.partitions["rank"])
-    yield repeats.pooled("repeated contexts", found)
-    yield repeats.most("one context", found)
+    yield repeats.pooled(found)
+    yield repeats.most(found)
 
 
 def _dependence(e: Evidence) -> Iterator[checks.Check | None]:

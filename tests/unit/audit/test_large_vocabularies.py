@@ -93,7 +93,7 @@ def test_reported_log_probs_are_compared_with_the_token_s_own() -> None:
     found = gathered(0)
     assert np.abs(found.gap_N).max() < 1e-9
     assert not found.features.impossible_N.any() and len(found.recovered) > 0
-    assert found.shifts.cells["token"].shape[-1] == features.BUCKETS
+    assert found.shifts.tests["token"].shape[-1] == features.BUCKETS
 
 
 def test_drafts_drawn_at_random_do_not_decide_what_is_counted_together() -> None:
@@ -123,5 +123,5 @@ def test_evidence_is_joined() -> None:
     assert both.given is both.features
     mixed = join([one, replace(other, given=replace(other.features))])
     assert mixed.given is not mixed.features and len(mixed.given) == len(both)
-    moved = one.shifts.surprise_T + other.shifts.surprise_T
-    assert_allclose(both.shifts.surprise_T, moved)
+    moved = one.shifts.tests["surprise"] + other.shifts.tests["surprise"]
+    assert_allclose(both.shifts.tests["surprise"], moved)
