@@ -76,12 +76,13 @@ def _made(**families: Iterator[checks.Check | None]) -> Families:
 def _law(e: Evidence) -> Iterator[checks.Check | None]:
     f, mask = e.features, e.scope_N
     yield checks.surprise("surprise", f, mask=mask)
-    yield checks.top("top", f, mask=mask)
+    rank = f.partitions["rank"]
+    yield checks.frequency("top", rank.hit_N[mask] == 0, rank.mass_NK[mask, 0])
     for name in PARTITIONS:
         yield checks.cells(name, f.partitions[name], mask=mask)
     yield checks.uniform("uniform", f.spread_N[mask])
     yield checks.uniform("uniform ranked", f.ranked_N[mask])
-    yield checks.rare("rare", f, mask=np.ones(len(e), np.bool_))
+    yield checks.rare("rare", f)
     variance = float(e.lean_var_N[mask].sum())
     yield checks.normal("towards the drafter", float(e.lean_N[mask].sum()), variance=variance)
 
@@ -161,4 +162,4 @@ def _dependence(e: Evidence) -> Iterator[checks.Check | None]:
 
 def _drafts(name: str, e: Evidence, *, mask: checks.Mask) -> checks.Check | None:
     use = mask & (e.state_N == VERIFIED) & ~np.isnan(e.draft_mass_N)
-    return checks.drafts(name, e.draft_hit_N[use].astype(float), e.draft_mass_N[use])
+    return checks.frequency(name, e.draft_hit_N[use], e.draft_mass_N[use])

@@ -76,17 +76,6 @@ def surprise(name: str, f: Features, *, mask: Mask) -> Check | None:
     return normal(name, float(f.surprise_N[use].sum()), variance=variance)
 
 
-def top(name: str, f: Features, *, mask: Mask) -> Check | None:
-    """Tests how often the likeliest token came, against its probability."""
-    rank = f.partitions["rank"]
-    mass = rank.mass_NK[mask, 0]
-    variance = float((mass * (1 - mass)).sum())
-    if variance < ENOUGH:
-        return None
-    hits = int((rank.hit_N[mask] == 0).sum())
-    return normal(name, hits - float(mass.sum()), variance=variance)
-
-
 def spread_of(partition: Partition, *, mask: Mask) -> Spread | None:
     """Returns the spread of a partition's counts; None if no cell has enough variance."""
     mass = partition.mass_NK[mask]
@@ -117,11 +106,8 @@ def uniform(name: str, u: Array) -> Check | None:
     """Neyman's smooth test: means of the first Legendre polynomials, orthonormal on (0, 1)."""
     if len(u) < 4 * ENOUGH:
         return None
-    x = 2 * np.clip(u, 0, 1) - 1
-    value = 0.0
-    for k in range(1, SMOOTH + 1):
-        polynomial = np.polynomial.legendre.Legendre.basis(k)(x)
-        value += (2 * k + 1) * float(polynomial.sum()) ** 2 / len(x)
+    sums = np.polynomial.legendre.legvander(2 * np.clip(u, 0, 1) - 1, SMOOTH)[:, 1:].sum(0)
+    value = float(((2 * np.arange(1, SMOOTH + 1) + 1) * sums**2).sum() / len(u))
     return Check(name, value, SMOOTH, float(stats().chi2.sf(value, SMOOTH)))
 
 
@@ -133,16 +119,16 @@ def product(name: str, first: Array, second: Array) -> Check | None:
     return normal(name, total, variance=len(first))
 
 
-def rare(name: str, f: Features, *, mask: Mask) -> Check | None:
+def rare(name: str, f: Features) -> Check | None:
     """Tests the number of tokens of small probability, by a Poisson bound."""
-    expected, seen = float(f.rare_mass_N[mask].sum()), int(f.rare_N[mask].sum())
+    expected, seen = float(f.rare_mass_N.sum()), int(f.rare_N.sum())
     if not seen:
         return None
     return Check(name, float(seen), -1, float(stats().poisson.sf(seen - 1, expected)))
 
 
-def drafts(name: str, hits: Array, mass: Array) -> Check | None:
-    """Tests how often the draft token came, against its probability, for deterministic drafts."""
+def frequency(name: str, hits: Mask, mass: Array) -> Check | None:
+    """Tests how often tokens came, against the probability of each given the past."""
     variance = float((mass * (1 - mass)).sum())
     if variance < ENOUGH:
         return None

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gfcr.audit import features, reported, sampler, shifts, tilts
+from gfcr.audit.asked import Asked
 from gfcr.audit.features import Array, Cells, Features
-from gfcr.audit.law import TOLERANCE, Laws, verification
-from gfcr.audit.sampler import PLAIN, DraftLaw, Sampled, Target
+from gfcr.audit.law import Laws, verification
+from gfcr.audit.sampler import PLAIN, DraftLaw, Sampled
 from gfcr.audit.shifts import Shifts
 from gfcr.audit.symbols import Symbols, symbols
-from gfcr.types import Bools, Ints, Sampling
+from gfcr.types import Bools, Ints
 from gfcr.values.plain import is_mapping
 
 HELD = 4_000_000
@@ -85,97 +86,83 @@ Scored: TypeAlias = tuple[Sampled, Laws, Laws | None]
 """A request with its log-probs under the target and, if there is one, the drafting policy."""
 
 
-@final
-@dataclass(frozen=True, kw_only=True)
-class Scorer:
-    """Scores samples with the target model."""
+def gather(sampled: Sequence[Sampled], *, asked: Asked, seed: int) -> Evidence:
+    """Computes the evidence of requests with at least one token in all.
 
-    target: Target
-    sampling: Sampling
-    """Sampling that the requests asked for."""
-    distance: float
-    """Total variation of the tilts whose visibility is computed."""
-    deterministic: bool
-    """Whether draft tokens are a function of the past, if the engine does not say."""
-    proposal: Target | None = None
-    """The drafting policy, or None if there is none."""
-    tie: float = TOLERANCE
-    """See `target_law`."""
+    Args:
+        sampled: the requests.
+        asked: what they were sampled for.
+        seed: seed of the randomisation; tells apart samples that are joined later.
+    """
+    used = [s for s in sampled if s.tokens]
+    speculated = any(place.state != PLAIN for s in used for place in s.places)
+    # What is left of two laws after a rejection needs both of them whole.
+    whole = any(law is not None for s in used for law in s.known)
+    parts = [
+        _part(some, asked=asked, seed=seed + i, speculated=speculated, whole=whole)
+        for i, some in enumerate(_portions(used, asked=asked))
+    ]
+    return join(parts)
 
-    def gather(self, sampled: Sequence[Sampled], *, seed: int) -> Evidence:
-        """Computes the evidence of requests with at least one token in all.
 
-        Args:
-            sampled: the requests.
-            seed: seed of the randomisation; tells apart samples that are joined later.
-        """
-        used = [s for s in sampled if s.tokens]
-        speculated = any(place.state != PLAIN for s in used for place in s.places)
-        # What is left of two laws after a rejection needs both of them whole.
-        whole = any(law is not None for s in used for law in s.known)
-        parts = [
-            self._part(some, seed=seed + i, speculated=speculated, whole=whole)
-            for i, some in enumerate(self._portions(used))
-        ]
-        return join(parts)
-
-    def _portions(self, used: Sequence[Sampled]) -> Iterator[list[Scored]]:
-        pairs = [(s.prompt, s.tokens) for s in used]
-        proposals = self.proposal.logprobs(pairs) if self.proposal else repeat(None)
-        held: list[Scored] = []
-        for one in zip(used, self.target.logprobs(pairs), proposals, strict=False):
-            held.append(one)
-            if sum(law.size for _, law, _ in held) >= HELD:
-                yield held
-                held = []
-        if held:
+def _portions(used: Sequence[Sampled], *, asked: Asked) -> Iterator[list[Scored]]:
+    pairs = [(s.prompt, s.tokens) for s in used]
+    proposals = asked.proposal.logprobs(pairs) if asked.proposal else repeat(None)
+    held: list[Scored] = []
+    for one in zip(used, asked.target.logprobs(pairs), proposals, strict=False):
+        held.append(one)
+        if sum(law.size for _, law, _ in held) >= HELD:
             yield held
+            held = []
+    if held:
+        yield held
 
-    def _part(
-        self, scored: Sequence[Scored], *, seed: int, speculated: bool, whole: bool
-    ) -> Evidence:
-        some = [one for one, _, _ in scored]
-        logits = np.concatenate([law for _, law, _ in scored])
-        proposals = [law for _, _, law in scored if law is not None]
-        columns, known = sampler.columns(some), [law for s in some for law in s.known]
-        fixed = np.greater(columns["told_N"], 0) | self.deterministic
-        of = symbols(
-            logits,
-            tokens=columns["token_N"],
-            drafts=np.where(fixed, columns["draft_N"], -1).astype(np.int32),
-            sampling=self.sampling,
-            tie=self.tie,
-            proposal=np.concatenate(proposals) if proposals else None,
-            whole=whole,
-        )
-        clear = ~of.unclear_N
-        kept: list[Any] = [array[clear] for array in of]
-        of = Symbols(*kept)
-        plain = {name: values[clear] for name, values in columns.items()}
-        law, state = of.law_NS, plain["state_N"]
-        cells = features.partition(law, ids=of.ids_NS)
-        found = of.told(features.reduce(law, of.at_N, cells=cells, seed=seed))
-        lean, lean_var = _lean(law, of.at_N, of.proposal_NS)
-        counted = state != PLAIN if speculated else np.ones(len(state), np.bool_)
-        bands_2N = np.stack([shifts.band(plain["position_N"]), shifts.band(plain["length_N"])])
-        laws = [known[int(i)] for i in np.flatnonzero(clear)]
-        return Evidence(
-            **plain,
-            **_drafts(of, laws, plain, found=found, cells=cells, seed=seed),
-            features=found,
-            shifts=shifts.measure(
-                law,
-                half=tilts.half(logits.shape[1])[of.ids_NS],
-                bands_2N=bands_2N,
-                counted=counted,
-                cells=cells,
-                distance=self.distance,
-            ),
-            lean_N=lean,
-            lean_var_N=lean_var,
-            gap_N=reported.logprobs(some)[clear] - found.logp_N,
-            unclear=int((~clear).sum()),
-        )
+
+def _part(
+    scored: Sequence[Scored], *, asked: Asked, seed: int, speculated: bool, whole: bool
+) -> Evidence:
+    some = [one for one, _, _ in scored]
+    logits = np.concatenate([law for _, law, _ in scored])
+    proposals = [law for _, _, law in scored if law is not None]
+    columns, known = sampler.columns(some), [law for s in some for law in s.known]
+    fixed = np.greater(columns["told_N"], 0) | asked.deterministic
+    of = symbols(
+        logits,
+        tokens=columns["token_N"],
+        drafts=np.where(fixed, columns["draft_N"], -1).astype(np.int32),
+        sampling=asked.setting.sampling,
+        tie=asked.rounding.tie,
+        proposal=np.concatenate(proposals) if proposals else None,
+        whole=whole,
+    )
+    clear = ~of.unclear_N
+    kept: list[Any] = [array[clear] for array in of]
+    of = Symbols(*kept)
+    plain = {name: values[clear] for name, values in columns.items()}
+    law, state = of.law_NS, plain["state_N"]
+    cells = features.partition(law, ids=of.ids_NS)
+    found = of.told(features.reduce(law, of.at_N, cells=cells, seed=seed))
+    lean, lean_var = _lean(law, of.at_N, of.proposal_NS)
+    counted = state != PLAIN if speculated else np.ones(len(state), np.bool_)
+    bands_2N = np.stack([shifts.band(plain["position_N"]), shifts.band(plain["length_N"])])
+    laws = [known[int(i)] for i in np.flatnonzero(clear)]
+    return Evidence(
+        **plain,
+        **_drafts(of, laws, plain, found=found, cells=cells, seed=seed),
+        features=found,
+        shifts=shifts.measure(
+            law,
+            half=tilts.half(logits.shape[1])[of.ids_NS],
+            bands_2N=bands_2N,
+            counted=counted,
+            cells=cells,
+            distance=asked.setting.distance,
+        ),
+        lean_N=lean,
+        lean_var_N=lean_var,
+        gap_N=reported.logprobs(some)[clear] - found.logp_N,
+        unclear=int((~clear).sum()),
+    )
 
 
 def _drafts(

@@ -7,11 +7,11 @@ from typing import final
 import numpy as np
 
 from gfcr.audit import reported, sampler, shifts
+from gfcr.audit.asked import Asked
 from gfcr.audit.evidence import added
 from gfcr.audit.features import Array
 from gfcr.audit.law import Laws
-from gfcr.audit.rounding import Rounding
-from gfcr.audit.sampler import PLAIN, Sampled, Target
+from gfcr.audit.sampler import PLAIN, Sampled
 from gfcr.types import Bools, Ints
 
 
@@ -60,12 +60,12 @@ class Compared:
         return _tails(self.length_N[verified], first=1, distance=distance)
 
 
-def compare(sampled: Sequence[Sampled], *, target: Target, rounding: Rounding) -> Compared:
+def compare(sampled: Sequence[Sampled], *, asked: Asked) -> Compared:
     """Compares each token with the argmax after the engine's own tokens before it."""
     used = [s for s in sampled if s.tokens]
     pairs = [(s.prompt, s.tokens) for s in used]
-    laws = zip(used, target.logprobs(pairs), strict=True)
-    return added([_compared(one, logits, tie=rounding.tie) for one, logits in laws])
+    laws = zip(used, asked.target.logprobs(pairs), strict=True)
+    return added([_compared(one, logits, tie=asked.rounding.tie) for one, logits in laws])
 
 
 def _compared(one: Sampled, logits: Laws, *, tie: float) -> Compared:

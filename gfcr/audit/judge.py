@@ -6,7 +6,7 @@ tell, the next command may go on from it: see `Asked.kept`.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import ceil, log
 from typing import Any, Final, NamedTuple
@@ -14,15 +14,16 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gfcr.audit import battery, evidence, greedy, kept, reported
+from gfcr.audit.asked import Asked
 from gfcr.audit.checks import Check
-from gfcr.audit.evidence import Evidence, Scorer, added
+from gfcr.audit.evidence import Evidence, added
 from gfcr.audit.greedy import Compared
 from gfcr.audit.kept import Gathered
 from gfcr.audit.memory import Learning
 from gfcr.audit.power import Powers
-from gfcr.audit.rounds import BOTH, Asked, Progress, rounds_of
+from gfcr.audit.rounds import BOTH, Progress, rounds_of
 from gfcr.audit.sampler import PLAIN, Sampled
-from gfcr.certificate.cell import FAR, LATE, NONE, POWER, Cell, judged, worst, wrong_logprobs
+from gfcr.certificate.cell import FAR, LATE, NONE, POWER, SHARES, Cell, judged, wrong_logprobs
 from gfcr.engine.base import Engine, EngineStats
 from gfcr.errors import EngineError
 from gfcr.seeds import seed_of
@@ -75,7 +76,10 @@ def audit_cell(
         seconds=round(gathered.seconds, 1),
         **figures,
     )
-    cell = judged(_named_worst(cell, families))
+    test = _decisive(cell, families)
+    p_value = min(1.0, test.p_value)
+    cell = replace(cell, test=test.name, statistic=test.statistic, df=test.df, p_value=p_value)
+    cell = judged(cell)
     if asked.kept is not None and not cell.refused:
         gathered.leave(asked.kept, after=cell)
     return cell
@@ -89,7 +93,12 @@ def _found(
     parts: list[Any] = [] if gathered.evidence is None else [gathered.evidence]
     looked, look = 0, None
     for number, found in enumerate(rounds, start=gathered.rounds):
-        parts.append(_scored(found, asked, number=number))
+        seed = seed_of(asked.seed, "randomise", number) % 2**32
+        parts.append(
+            greedy.compare(found, asked=asked)
+            if asked.setting.greedy
+            else evidence.gather(found, asked=asked, seed=seed)
+        )
         if gathered.tokens >= LOOK * looked:
             looked, parts = gathered.tokens, [join(parts)]
             look = _look(parts[0], asked, gathered)
@@ -104,20 +113,6 @@ def _found(
     figures = _figures(e, asked, share=look.share)
     tests = {f: {c.name: c.p_value for c in made} for f, made in families.items()}
     return families, figures | gathered.figures | look.powers | {"tests": tests}
-
-
-def _scored(found: Sequence[Sampled], asked: Asked, *, number: int) -> Evidence | Compared:
-    if asked.setting.greedy:
-        return greedy.compare(found, target=asked.target, rounding=asked.rounding)
-    scorer = Scorer(
-        target=asked.target,
-        proposal=asked.proposal,
-        sampling=asked.setting.sampling,
-        distance=asked.setting.distance,
-        deterministic=asked.deterministic,
-        tie=asked.rounding.tie,
-    )
-    return scorer.gather(found, seed=seed_of(asked.seed, "randomise", number) % 2**32)
 
 
 class _Look(NamedTuple):
@@ -185,20 +180,19 @@ def _figures(e: Evidence | Compared, asked: Asked, *, share: float) -> dict[str,
     }
 
 
-def _named_worst(cell: Cell, families: battery.Families) -> Cell:
-    """Names in the cell the test that decided, or came nearest to it."""
-    checks: dict[str, Check] = {c.name: c for made in families.values() for c in made}
-    name, p = worst(cell.tests)
-    kind = wrong_logprobs(cell)
+def _decisive(cell: Cell, families: battery.Families) -> Check:
+    """Returns the test that decides, or comes nearest to it, corrected for all that were made."""
     if cell.impossible:
         what = "argmax" if cell.greedy else "impossible"
-        return replace(cell, test=what, statistic=float(cell.impossible), df=-1, p_value=0.0)
+        return Check(what, float(cell.impossible), -1, 0.0)
     if cell.ends:
-        return replace(cell, test="ends", statistic=float(cell.ends), df=-1, p_value=0.0)
-    if kind:
-        gap = cell.logprobs[kind]["mean"]
-        return replace(cell, test="log-probs", statistic=gap, df=-1, p_value=0.0)
-    if name not in checks:
-        return replace(cell, test="argmax" if cell.greedy else "", statistic=0.0, df=-1)
-    check = checks[name]
-    return replace(cell, test=name, statistic=check.statistic, df=check.df, p_value=min(1.0, p))
+        return Check("ends", float(cell.ends), -1, 0.0)
+    if kind := wrong_logprobs(cell):
+        return Check("log-probs", cell.logprobs[kind]["mean"], -1, 0.0)
+    corrected = [
+        check._replace(p_value=check.p_value * len(made) / SHARES[family])
+        for family, made in families.items()
+        for check in made
+    ]
+    none = Check("argmax" if cell.greedy else "", 0.0, -1, 1.0)
+    return min(corrected, key=lambda check: check.p_value, default=none)

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gfcr.audit.asked import Asked
 from gfcr.audit.judge import audit_cell
 from gfcr.audit.kept import Gathered
-from gfcr.audit.rounds import Asked
 from gfcr.audit.tilts import TILTS
 from gfcr.certificate.cell import Cell, Prompts, Verdict
 from gfcr.certificate.settings import SETTINGS

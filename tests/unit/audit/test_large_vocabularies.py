@@ -7,13 +7,16 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 from gfcr.audit import features
-from gfcr.audit.evidence import Evidence, Scorer, join
+from gfcr.audit.asked import Asked
+from gfcr.audit.evidence import Evidence, gather, join
 from gfcr.audit.features import Array
 from gfcr.audit.law import Laws, target_law
 from gfcr.audit.prompts import LARGE, Asks, ordinary
 from gfcr.audit.sampler import VERIFIED, Place, Sampled
 from gfcr.audit.symbols import symbols
 from gfcr.audit.tilts import half
+from gfcr.certificate.cell import Prompts
+from gfcr.certificate.settings import SETTINGS
 from gfcr.types import Ints, Sampling
 
 VOCAB = 33_001
@@ -61,6 +64,11 @@ class Target:
             yield logits(len(tokens)) + 9
 
 
+ASKED = Asked(
+    target=Target(), setting=SETTINGS["t1"], prompts=Prompts(prompts=[(0, 1)], max_tokens=14)
+)
+
+
 def drawn(num: int, *, seed: int) -> Sampled:
     """A request whose tokens follow the law of `Target`; half of its drafts are right."""
     random, law = np.random.default_rng(seed), target_law(logits(num), sampling=PLAIN).law
@@ -85,8 +93,7 @@ def same(one: object, other: object) -> bool:
 
 
 def gathered(seed: int) -> Evidence:
-    scorer = Scorer(target=Target(), sampling=PLAIN, distance=0.01, deterministic=True)
-    return scorer.gather([drawn(12, seed=seed), drawn(14, seed=seed + 1)], seed=seed)
+    return gather([drawn(12, seed=seed), drawn(14, seed=seed + 1)], asked=ASKED, seed=seed)
 
 
 def test_reported_log_probs_are_compared_with_the_token_s_own() -> None:
@@ -98,11 +105,14 @@ def test_reported_log_probs_are_compared_with_the_token_s_own() -> None:
 
 def test_drafts_drawn_at_random_do_not_decide_what_is_counted_together() -> None:
     """Such a draft often is the token kept: to set it apart would tell of the token."""
-    scorer = Scorer(target=Target(), sampling=PLAIN, distance=0.01, deterministic=False)
     drafts = [place._replace(told=False) for place in drawn(14, seed=3).places]
     shuffled = [p._replace(draft=q.draft) for p, q in zip(drafts, drafts[::-1], strict=True)]
     found = [
-        scorer.gather([replace(drawn(14, seed=3), places=places)], seed=0)
+        gather(
+            [replace(drawn(14, seed=3), places=places)],
+            asked=replace(ASKED, deterministic=False),
+            seed=0,
+        )
         for places in (drafts, shuffled)
     ]
     assert (found[0].draft_N != found[1].draft_N).any()

@@ -1,14 +1,16 @@
 """An engine in bfloat16 is judged by bfloat16's precision: its own rounding is no bias."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
+from gfcr.audit.asked import Asked
 from gfcr.audit.greedy import compare
 from gfcr.audit.judge import audit_cell
 from gfcr.audit.law import Laws, target_law
 from gfcr.audit.rounding import rounding_of
-from gfcr.audit.rounds import Asked
 from gfcr.audit.sampler import PLAIN, Place, Sampled
 from gfcr.certificate.cell import Cell, Verdict
 from gfcr.certificate.settings import SETTINGS
@@ -59,9 +61,10 @@ def test_an_argmax_that_rounding_may_turn_is_left_out(gap: float, clear: int, wr
     target = ToyTarget(ToyModel(np.broadcast_to(logits, (3, 3, 3))))
     place = Place(0, 0, PLAIN, -1, length=0, told=False, step=0, row=0, running=1)
     second = Sampled(prompt=(2, 2), tokens=[0], places=[place])
-    found = compare([second], target=target, rounding=rounding_of("bfloat16"))
+    greedy = Asked(target=target, setting=SETTINGS["greedy"], prompts=PROMPTS)
+    found = compare([second], asked=replace(greedy, dtype="bfloat16"))
     assert (len(found), found.impossible) == (clear, wrong)
-    exact = compare([second], target=target, rounding=rounding_of("float32"))
+    exact = compare([second], asked=greedy)
     assert (len(exact), exact.impossible) == (1, 1)
 
 
