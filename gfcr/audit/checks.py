@@ -76,9 +76,8 @@ def surprise(name: str, f: Features, *, mask: Mask) -> Check | None:
     return normal(name, float(f.surprise_N[use].sum()), variance=variance)
 
 
-def spread_of(partition: Partition, *, mask: Mask) -> Spread | None:
-    """Returns the spread of a partition's counts; None if no cell has enough variance."""
-    mass = partition.mass_NK[mask]
+def _spread(mass: Array) -> Spread | None:
+    """Returns the spread of counts by their probabilities; None if no cell has enough variance."""
     # Matrix products of this shape make BLAS threads wait for each other on a busy machine.
     small = mass.size * mass.shape[1] < FEW
     products = np.einsum("nj,nk->jk", mass, mass) if small else mass.T @ mass
@@ -93,10 +92,10 @@ def spread_of(partition: Partition, *, mask: Mask) -> Spread | None:
 
 def cells(name: str, partition: Partition, *, mask: Mask) -> Check | None:
     """Tests the counts of all cells against their probabilities, by chi-square."""
-    spread = spread_of(partition, mask=mask)
+    mass = partition.mass_NK[mask]
+    spread = _spread(mass)
     if spread is None:
         return None
-    mass = partition.mass_NK[mask]
     counts = np.bincount(partition.hit_N[mask], minlength=mass.shape[1])
     value, df = spread.form(counts - mass.sum(0)), len(spread.values)
     return Check(name, value, df, float(stats().chi2.sf(value, df)), spread)

@@ -72,6 +72,10 @@ def audit_cell(
         level=asked.level,
         drafted=gathered.stats.drafted_tokens,
         accepted=gathered.stats.accepted_tokens,
+        ends=gathered.ends,
+        longest=gathered.longest,
+        longest_draft=gathered.longest_draft,
+        wanted=gathered.wanted,
         tolerance=asked.rounding.tolerance,
         seconds=round(gathered.seconds, 1),
         **figures,
@@ -112,7 +116,7 @@ def _found(
         families = families | battery.rest(e, deterministic=asked.deterministic)
     figures = _figures(e, asked, share=look.share)
     tests = {f: {c.name: c.p_value for c in made} for f, made in families.items()}
-    return families, figures | gathered.figures | look.powers | {"tests": tests}
+    return families, figures | look.powers | {"tests": tests}
 
 
 class _Look(NamedTuple):

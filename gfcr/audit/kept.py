@@ -56,12 +56,6 @@ class Gathered:
         stated = self.wanted if self.wanted > self.tokens else wanted
         self.power, self.wanted = power, min(wanted or stated, stated)
 
-    @property
-    def figures(self) -> dict[str, Any]:
-        """The counts, as figures of the cell."""
-        names = ("ends", "longest", "longest_draft", "wanted")
-        return {name: getattr(self, name) for name in names}
-
     def leave(self, path: Path, *, after: Cell) -> None:
         """Keeps what was gathered in a file; of a cell that is decided nothing stays."""
         if after.verdict is not Verdict.INCONCLUSIVE:
