@@ -29,7 +29,7 @@ Mask = NDArray[np.bool_]
 
 
 class Spread(NamedTuple):
-    """Covariance of a sum, or of a partition's counts: diagonalised over the cells with enough."""
+    """Variance of a sum, or covariance of counts, diagonalised over the cells with enough."""
 
     cells: NDArray[np.intp]
     vectors: Array

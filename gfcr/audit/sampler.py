@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import accumulate, count
 from typing import Any, Final, NamedTuple, Protocol, final
 from zlib import crc32
 
@@ -233,8 +233,13 @@ def _named(asking: Asking) -> list[Sampled]:
     named: list[Sampled] = []
     for prompt in map(tuple, asking.prompts):
         key = crc32(np.array(prompt, np.int32).tobytes())
-        one = Sampled(prompt=prompt, prompt_id=f"audit-{key:08x}", slot=f"/{seen[prompt]}")
-        one.endless, one.asked = asking.endless, asking.max_tokens
+        one = Sampled(
+            prompt=prompt,
+            prompt_id=f"audit-{key:08x}",
+            slot=f"/{seen[prompt]}",
+            endless=asking.endless,
+            asked=asking.max_tokens,
+        )
         named.append(one)
         seen[prompt] += 1
     return named
@@ -252,16 +257,11 @@ def columns(sampled: Sequence[Sampled]) -> dict[str, NDArray[Any]]:
         "prompt_N": np.repeat(np.array([hash(one.prompt) for one in sampled], np.int64), lengths),
         "request_N": np.repeat(np.arange(len(sampled), dtype=np.int32), lengths),
         "position_N": np.concatenate([np.arange(num, dtype=np.int32) for num in lengths]),
-        "context_N": _contexts(sampled),
+        "context_N": np.array([key for one in sampled for key in _contexts(one)], np.int64),
     }
 
 
-def _contexts(sampled: Sequence[Sampled]) -> NDArray[np.int64]:
+def _contexts(one: Sampled) -> list[int]:
     """Returns a key per token, equal for equal prompts and tokens before it (64-bit hashes)."""
-    keys: list[int] = []
-    for one in sampled:
-        key = hash(one.prompt)
-        for token in one.tokens:
-            keys.append(key)
-            key = hash((key, token))
-    return np.array(keys, np.int64)
+    before = one.tokens[:-1]
+    return list(accumulate(before, lambda key, token: hash((key, token)), initial=hash(one.prompt)))
