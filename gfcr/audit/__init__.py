@@ -1,11 +1,11 @@
 """The losslessness audit: does an engine sample from the target distribution?
 
 `audit_cell` asks this of any engine and any target, and needs numpy and scipy alone. `plan`, `run`,
-`drafters` and `worker` ask it of gfcr's own engines; `target` and `weights` read models with torch.
+`drafters` and `worker` ask it of gfcr's own engines; `target` reads models with torch.
 """
 
+from gfcr.audit.asked import Asked
 from gfcr.audit.judge import audit_cell
-from gfcr.audit.rounds import Asked
 from gfcr.audit.sampler import Target
 from gfcr.certificate.cell import Cell, Prompts, Verdict
 from gfcr.certificate.record import Certificate, certificate_for, covered, read, write

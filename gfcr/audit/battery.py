@@ -42,23 +42,18 @@ def before_the_end(evidence: Evidence, *, deterministic: bool) -> Families:
         evidence: the sample.
         deterministic: whether draft tokens are a function of the past.
     """
-    families = {
-        "law": _law(evidence),
-        "length": _length(evidence, deterministic=deterministic),
-    }
-    return {name: _made(found) for name, found in families.items()}
+    return _made(law=_law(evidence), length=_length(evidence, deterministic=deterministic))
 
 
 def rest(evidence: Evidence, *, deterministic: bool) -> Families:
     """Makes all other tests, of which each is made once."""
-    families = {
-        "where": _where(evidence),
-        "rule": _rule(evidence),
-        "repeats": _repeats(evidence),
-        "dependence": _dependence(evidence),
-        "scan": scan.run(evidence, deterministic=deterministic),
-    }
-    return {name: _made(found) for name, found in families.items()}
+    return _made(
+        where=_where(evidence),
+        rule=_rule(evidence),
+        repeats=_repeats(evidence),
+        dependence=_dependence(evidence),
+        scan=scan.run(evidence, deterministic=deterministic),
+    )
 
 
 def level_of(families: Families, family: str, *, level: float) -> float:
@@ -66,39 +61,28 @@ def level_of(families: Families, family: str, *, level: float) -> float:
     return level * SHARES[family] / max(1, len(families[family]))
 
 
-def impossible(e: Evidence) -> int:
-    """Counts tokens that the target never emits, and tokens that never replace their draft."""
-    wrong = 0 if e.recovered is None else int(e.recovered.impossible_N.sum())
-    return int(e.features.impossible_N.sum()) + wrong
-
-
-def scope(evidence: Evidence) -> checks.Mask:
-    """Selects the tokens that are tested first: those of verification steps, if there are any."""
-    speculated = evidence.state_N != PLAIN
-    return speculated if speculated.any() else np.ones(len(evidence), np.bool_)
-
-
 def tails(e: Evidence, *, kind: int) -> Iterator[Tail]:
     """Yields the tokens from each octave of positions on, or from each octave of draft lengths."""
     bands = shifts.band(e.position_N if kind == POSITION else e.length_N)
-    mask = np.ones(len(e), np.bool_) if kind == POSITION else scope(e)
+    mask = np.ones(len(e), np.bool_) if kind == POSITION else e.scope_N
     for first in range(EARLY if kind == POSITION else 1, int(bands[mask].max(initial=0)) + 1):
         yield Tail(kind=kind, first=first, mask=mask & (bands >= first))
 
 
-def _made(found: Iterator[checks.Check | None]) -> tuple[checks.Check, ...]:
-    return tuple(check for check in found if check is not None)
+def _made(**families: Iterator[checks.Check | None]) -> Families:
+    return {name: tuple(filter(None, found)) for name, found in families.items()}
 
 
 def _law(e: Evidence) -> Iterator[checks.Check | None]:
-    f, mask = e.features, scope(e)
+    f, mask = e.features, e.scope_N
     yield checks.surprise("surprise", f, mask=mask)
-    yield checks.top("top", f, mask=mask)
+    rank = f.partitions["rank"]
+    yield checks.frequency("top", rank.hit_N[mask] == 0, rank.mass_NK[mask, 0])
     for name in PARTITIONS:
         yield checks.cells(name, f.partitions[name], mask=mask)
     yield checks.uniform("uniform", f.spread_N[mask])
     yield checks.uniform("uniform ranked", f.ranked_N[mask])
-    yield checks.rare("rare", f, mask=np.ones(len(e), np.bool_))
+    yield checks.rare("rare", f)
     variance = float(e.lean_var_N[mask].sum())
     yield checks.normal("towards the drafter", float(e.lean_N[mask].sum()), variance=variance)
 
@@ -133,11 +117,11 @@ def _strata(e: Evidence) -> Iterator[tuple[str, checks.Mask]]:
     yield "verified", e.state_N == VERIFIED
     yield "after all drafts", e.state_N == BONUS
     for i in range(1, 5):
-        yield f"place {i} of a step", e.index_N == i
-    yield "place 5 to 16 of a step", (e.index_N >= 5) & (e.index_N < 17)
-    yield "later places of a step", e.index_N >= 17
+        yield f"place {i} of a step", e.within_N == i
+    yield "place 5 to 16 of a step", (e.within_N >= 5) & (e.within_N < 17)
+    yield "later places of a step", e.within_N >= 17
     for length in (1, 2, 3):
-        yield f"after a step of {length}", (e.index_N == 0) & (e.previous_N == length)
+        yield f"after a step of {length}", (e.within_N == 0) & (e.previous_N == length)
     yield "first token", e.position_N == 0
     yield "second token", e.position_N == 1
     yield "tokens 3 to 8", (e.position_N >= 2) & (e.position_N < 8)
@@ -149,10 +133,7 @@ def _rule(e: Evidence) -> Iterator[checks.Check | None]:
     for low, high in ((0.0, 0.1), (0.1, 0.5), (0.5, 0.9), (0.9, 1.0)):
         within = (e.draft_mass_N > low) & (e.draft_mass_N <= high)
         yield _drafts(f"drafts kept with {low:g} to {high:g}", e, mask=within)
-    f = e.recovered
-    if f is None:
-        return
-    every = np.ones(len(f), np.bool_)
+    f, every = e.recovered, np.ones(len(e.recovered), np.bool_)
     yield checks.surprise("surprise, after a rejection", f, mask=every)
     for name in PARTITIONS:
         yield checks.cells(f"{name}, after a rejection", f.partitions[name], mask=every)
@@ -165,8 +146,8 @@ def _rule(e: Evidence) -> Iterator[checks.Check | None]:
 
 def _repeats(e: Evidence) -> Iterator[checks.Check | None]:
     found = repeats.tally(e.context_N, e.features.partitions["rank"])
-    yield repeats.pooled("repeated contexts", found)
-    yield repeats.most("one context", found)
+    yield repeats.pooled(found)
+    yield repeats.most(found)
 
 
 def _dependence(e: Evidence) -> Iterator[checks.Check | None]:
@@ -181,4 +162,4 @@ def _dependence(e: Evidence) -> Iterator[checks.Check | None]:
 
 def _drafts(name: str, e: Evidence, *, mask: checks.Mask) -> checks.Check | None:
     use = mask & (e.state_N == VERIFIED) & ~np.isnan(e.draft_mass_N)
-    return checks.drafts(name, e.draft_hit_N[use].astype(float), e.draft_mass_N[use])
+    return checks.frequency(name, e.draft_hit_N[use], e.draft_mass_N[use])

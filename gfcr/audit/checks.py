@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gfcr.audit.features import Array, Features, Partition
 
 
-def _stats() -> Any:
+def stats() -> Any:
     """Imports scipy.stats on first use: everything else of an audit is cheap to import."""
     return importlib.import_module("scipy.stats")
 
@@ -29,14 +29,17 @@ Mask = NDArray[np.bool_]
 
 
 class Spread(NamedTuple):
-    """Covariance of a partition's counts, diagonalised over the cells with enough variance."""
+    """Variance of a sum, or covariance of counts, diagonalised over the cells with enough."""
 
     cells: NDArray[np.intp]
     vectors: Array
     values: Array
 
     def form(self, excess: Array) -> float:
-        """Returns the quadratic form, chi-square with `len(values)` degrees of freedom."""
+        """Returns the quadratic form, chi-square with `len(values)` degrees of freedom.
+
+        Of a shift it is the noncentrality.
+        """
         return float((((excess[self.cells] @ self.vectors) ** 2) / self.values).sum())
 
 
@@ -49,7 +52,7 @@ class Check(NamedTuple):
     """Degrees of freedom of a chi-square; 0 for a standard normal; -1 for a count."""
     p_value: float
     spread: Spread | None = None
-    """Covariance of a chi-square's cells, on which its power depends; None for other tests."""
+    """Covariance of what is summed, on which the power depends; None for a count."""
 
 
 def normal(name: str, total: float, *, variance: float) -> Check | None:
@@ -57,7 +60,8 @@ def normal(name: str, total: float, *, variance: float) -> Check | None:
     if variance <= 0 or not np.isfinite(total):
         return None
     z = total / np.sqrt(variance)
-    return Check(name, float(z), 0, float(2 * _stats().norm.sf(abs(z))))
+    spread = Spread(np.array([0]), np.eye(1), np.array([variance]))
+    return Check(name, float(z), 0, float(2 * stats().norm.sf(abs(z))), spread)
 
 
 def surprise(name: str, f: Features, *, mask: Mask) -> Check | None:
@@ -72,20 +76,8 @@ def surprise(name: str, f: Features, *, mask: Mask) -> Check | None:
     return normal(name, float(f.surprise_N[use].sum()), variance=variance)
 
 
-def top(name: str, f: Features, *, mask: Mask) -> Check | None:
-    """Tests how often the likeliest token came, against its probability."""
-    rank = f.partitions["rank"]
-    mass = rank.mass_NK[mask, 0]
-    variance = float((mass * (1 - mass)).sum())
-    if variance < ENOUGH:
-        return None
-    hits = int((rank.hit_N[mask] == 0).sum())
-    return normal(name, hits - float(mass.sum()), variance=variance)
-
-
-def spread_of(partition: Partition, *, mask: Mask) -> Spread | None:
-    """Returns the spread of a partition's counts; None if no cell has enough variance."""
-    mass = partition.mass_NK[mask]
+def _spread(mass: Array) -> Spread | None:
+    """Returns the spread of counts by their probabilities; None if no cell has enough variance."""
     # Matrix products of this shape make BLAS threads wait for each other on a busy machine.
     small = mass.size * mass.shape[1] < FEW
     products = np.einsum("nj,nk->jk", mass, mass) if small else mass.T @ mass
@@ -100,25 +92,22 @@ def spread_of(partition: Partition, *, mask: Mask) -> Spread | None:
 
 def cells(name: str, partition: Partition, *, mask: Mask) -> Check | None:
     """Tests the counts of all cells against their probabilities, by chi-square."""
-    spread = spread_of(partition, mask=mask)
+    mass = partition.mass_NK[mask]
+    spread = _spread(mass)
     if spread is None:
         return None
-    mass = partition.mass_NK[mask]
     counts = np.bincount(partition.hit_N[mask], minlength=mass.shape[1])
     value, df = spread.form(counts - mass.sum(0)), len(spread.values)
-    return Check(name, value, df, float(_stats().chi2.sf(value, df)), spread)
+    return Check(name, value, df, float(stats().chi2.sf(value, df)), spread)
 
 
 def uniform(name: str, u: Array) -> Check | None:
     """Neyman's smooth test: means of the first Legendre polynomials, orthonormal on (0, 1)."""
     if len(u) < 4 * ENOUGH:
         return None
-    x = 2 * np.clip(u, 0, 1) - 1
-    value = 0.0
-    for k in range(1, SMOOTH + 1):
-        polynomial = np.polynomial.legendre.Legendre.basis(k)(x)
-        value += (2 * k + 1) * float(polynomial.sum()) ** 2 / len(x)
-    return Check(name, value, SMOOTH, float(_stats().chi2.sf(value, SMOOTH)))
+    sums = np.polynomial.legendre.legvander(2 * np.clip(u, 0, 1) - 1, SMOOTH)[:, 1:].sum(0)
+    value = float(((2 * np.arange(1, SMOOTH + 1) + 1) * sums**2).sum() / len(u))
+    return Check(name, value, SMOOTH, float(stats().chi2.sf(value, SMOOTH)))
 
 
 def product(name: str, first: Array, second: Array) -> Check | None:
@@ -129,46 +118,29 @@ def product(name: str, first: Array, second: Array) -> Check | None:
     return normal(name, total, variance=len(first))
 
 
-def rare(name: str, f: Features, *, mask: Mask) -> Check | None:
+def rare(name: str, f: Features) -> Check | None:
     """Tests the number of tokens of small probability, by a Poisson bound."""
-    expected, seen = float(f.rare_mass_N[mask].sum()), int(f.rare_N[mask].sum())
+    expected, seen = float(f.rare_mass_N.sum()), int(f.rare_N.sum())
     if not seen:
         return None
-    return Check(name, float(seen), -1, float(_stats().poisson.sf(seen - 1, expected)))
+    return Check(name, float(seen), -1, float(stats().poisson.sf(seen - 1, expected)))
 
 
-def drafts(name: str, hits: Array, mass: Array) -> Check | None:
-    """Tests how often the draft token came, against its probability, for deterministic drafts."""
+def frequency(name: str, hits: Mask, mass: Array) -> Check | None:
+    """Tests how often tokens came, against the probability of each given the past."""
     variance = float((mass * (1 - mass)).sum())
     if variance < ENOUGH:
         return None
     return normal(name, float(hits.sum() - mass.sum()), variance=variance)
 
 
-def binomial(name: str, hits: Array, trials: Array, chance: Array) -> Check | None:
-    """Tests many cells by exact binomial tails, with Bonferroni's correction for the least one."""
-    if not len(hits):
-        return None
-    low = _stats().binom.cdf(hits, trials, chance)
-    high = _stats().binom.sf(hits - 1, trials, chance)
-    p = np.minimum(1.0, 2 * np.minimum(low, high))
-    return Check(name, float(len(hits)), -1, float(min(1.0, len(hits) * p.min())))
-
-
-def gamma_tail(value: float, shape: float, scale: float) -> float:
-    """Returns P(X > value) under a gamma law."""
-    return float(_stats().gamma.sf(value, shape, scale=scale))
-
-
 def shifted_power(check: Check, *, shift: float, level: float) -> float:
     """Returns the probability that a test of `level` rejects under a shift.
 
     Args:
-        check: the test; its kind and degrees of freedom are used, not its outcome.
-        shift: standard deviations for a normal, noncentrality for a chi-square.
+        check: the test; its degrees of freedom are used, not its outcome.
+        shift: the noncentrality; the square of a normal's standard deviations.
         level: level of the test.
     """
-    if check.df > 0:
-        return float(_stats().ncx2.sf(_stats().chi2.isf(level, check.df), check.df, shift))
-    limit = _stats().norm.isf(level / 2)
-    return float(_stats().norm.sf(limit - abs(shift)))
+    df = max(check.df, 1)
+    return float(stats().ncx2.sf(stats().chi2.isf(level, df), df, shift))

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, final
 
+import numpy as np
+
 from gfcr import models, registry
 from gfcr.certificate.cell import NONE
 from gfcr.errors import ConfigError, unknown_name
@@ -13,13 +15,16 @@ from gfcr.speculation import tree
 from gfcr.speculation.base import Drafter
 from gfcr.values.plain import is_required
 
-VARIANTS: Final[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {
-    "draft_model": {"draft_model": {}, "draft_model_greedy": {"sample": "greedy"}},
+VARIANTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "draft_model_greedy": {"name": "draft_model", "sample": "greedy"},
 }
-"""Drafters with more than one way of drafting: registry name -> label -> values."""
+"""Drafters with another way of drafting, by label."""
 
 ALL: Final = "all"
 """Name that stands for every drafter that runs here."""
+
+OFTEN: Final = 0.75
+"""Share of the steps without drafts in which some are asked for nevertheless."""
 
 ELSEWHERE: Final = {
     "eagle3": "its head is trained for one model: give a file with its `model`",
@@ -64,6 +69,12 @@ class Subject:
         filled = {"model": model} if self.lacks_model else {}
         return registry.build("drafter", {**self.spec, **filled}, where=f"drafter '{self.label}'")
 
+    @property
+    def whole(self) -> dict[str, Any] | None:
+        """The specification with every value; None without a drafter."""
+        drafter = self.build()
+        return registry.spec("drafter", drafter) if drafter is not None else None
+
     def fetched(self, *, model: str) -> Drafter | None:
         """Builds the drafter like `build`, and fetches its files to this machine."""
         drafter = self.build(model=model)
@@ -87,13 +98,9 @@ def named(names: str) -> list[Subject]:
 
 def _all() -> list[Subject]:
     """Lists no drafter first, then every registered one, those of other packages included."""
-    found = [Subject(label=NONE, spec=None)]
-    for name in registry.names("drafter"):
-        if name in ELSEWHERE or (name == "suffix" and not tree.is_installed()):
-            continue
-        for label, values in VARIANTS.get(name, {name: {}}).items():
-            found.append(Subject(label=label, spec={"name": name, **values}))
-    return found
+    left_out = set(ELSEWHERE) if tree.is_installed() else {*ELSEWHERE, "suffix"}
+    names = [name for name in registry.names("drafter") if name not in left_out]
+    return [_named(name) for name in (NONE, *names, *VARIANTS)]
 
 
 def _named(word: str) -> Subject:
@@ -101,16 +108,14 @@ def _named(word: str) -> Subject:
         return _read(Path(word))
     if word == NONE:
         return Subject(label=NONE, spec=None)
-    labels = {label: name for name, these in VARIANTS.items() for label in these}
-    name = labels.get(word, word)
+    spec = VARIANTS.get(word, {"name": word})
     known = registry.names("drafter")
-    if name not in known and ":" not in name:
-        allowed = sorted({*known, *labels, NONE, ALL, "FILE.yaml"})
+    if spec["name"] not in known and ":" not in word:
+        allowed = sorted({*known, *VARIANTS, NONE, ALL, "FILE.yaml"})
         raise unknown_name(word, kind="drafter", allowed=allowed, where="--drafter")
-    if name == "suffix":
-        tree.check_installed(drafter=name)
-    label = word.rpartition(":")[2]
-    return Subject(label=label, spec={"name": name, **VARIANTS.get(name, {}).get(word, {})})
+    if word == "suffix":
+        tree.check_installed(drafter=word)
+    return Subject(label=word.rpartition(":")[2], spec=spec)
 
 
 def _read(path: Path) -> Subject:
@@ -120,3 +125,19 @@ def _read(path: Path) -> Subject:
     if "name" not in spec:
         raise ConfigError(f"{path}: the key `name` is missing: give a drafter's name and values.")
     return Subject(label=path.stem, spec=spec)
+
+
+def make_restless(drafter: Drafter) -> None:
+    """Makes a drafter mostly draft a random number of tokens where it would pause.
+
+    The choice is independent of all that is sampled, so that it adds or removes no bias.
+    """
+    calm, rng = drafter.pace, np.random.default_rng(0)
+
+    def pace(*, running: int) -> int:
+        asked = calm(running=running)
+        if asked or rng.random() > OFTEN:
+            return asked
+        return int(rng.integers(1, drafter.max_draft + 1))
+
+    drafter.pace = pace

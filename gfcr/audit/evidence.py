@@ -1,19 +1,21 @@
 """A sample with the target law of every token, reduced to what the tests use."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, final
+from dataclasses import dataclass, fields, is_dataclass
+from itertools import repeat
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gfcr.audit import features, reported, shifts, tilts
-from gfcr.audit.features import Array, Cells, Features, Partition
-from gfcr.audit.law import TOLERANCE, Laws, verification
-from gfcr.audit.sampler import PLAIN, DraftLaw, Sampled, Target, contexts
+from gfcr.audit import features, reported, sampler, shifts, tilts
+from gfcr.audit.asked import Asked
+from gfcr.audit.features import Array, Cells, Features
+from gfcr.audit.law import Laws, verification
+from gfcr.audit.sampler import PLAIN, DraftLaw, Sampled
 from gfcr.audit.shifts import Shifts
 from gfcr.audit.symbols import Symbols, symbols
-from gfcr.types import Bools, Ints, Sampling
+from gfcr.types import Bools, Ints
 from gfcr.values.plain import is_mapping
 
 HELD = 4_000_000
@@ -33,8 +35,8 @@ class Evidence:
     given: Features
     """Features under the law of each token given its draft. Requests whose drafts come from the
     same old rollouts are independent only under this law."""
-    recovered: Features | None
-    """Features of tokens that replaced a rejected draft, under the residual law, or None."""
+    recovered: Features
+    """Features of tokens that replaced a rejected draft, under the residual law."""
     recovered_length_R: Ints
     """Length of the draft that was rejected at each of these tokens."""
     shifts: Shifts
@@ -44,11 +46,13 @@ class Evidence:
     prompt_N: NDArray[np.int64]
     request_N: Ints
     position_N: Ints
-    index_N: Ints
+    within_N: Ints
+    """This and what follows: see `sampler.Place`."""
     previous_N: Ints
     state_N: Ints
     draft_N: Ints
     length_N: Ints
+    told_N: Ints
     step_N: Ints
     row_N: Ints
     running_N: Ints
@@ -66,108 +70,99 @@ class Evidence:
     def __len__(self) -> int:
         return len(self.context_N)
 
+    @property
+    def scope_N(self) -> Bools:
+        """The tokens that are tested first: those of verification steps, if there are any."""
+        speculated = self.state_N != PLAIN
+        return speculated if speculated.any() else np.ones(len(self), np.bool_)
 
-@final
-@dataclass(frozen=True, kw_only=True)
-class Scorer:
-    """Scores samples with the target model."""
+    @property
+    def impossible(self) -> int:
+        """Number of tokens that the target never emits, or that never replace their draft."""
+        return int(self.features.impossible_N.sum() + self.recovered.impossible_N.sum())
 
-    target: Target
-    sampling: Sampling
-    """Sampling that the requests asked for."""
-    distance: float
-    """Total variation of the tilts whose visibility is computed."""
-    deterministic: bool
-    """Whether draft tokens are a function of the past, if the engine does not say."""
-    proposal: Target | None = None
-    """The drafting policy, or None if there is none."""
-    tie: float = TOLERANCE
-    """See `target_law`."""
 
-    def gather(self, sampled: Sequence[Sampled], *, seed: int) -> Evidence:
-        """Computes the evidence of requests with at least one token in all.
+Scored: TypeAlias = tuple[Sampled, Laws, Laws | None]
+"""A request with its log-probs under the target and, if there is one, the drafting policy."""
 
-        Args:
-            sampled: the requests.
-            seed: seed of the randomisation; tells apart samples that are joined later.
-        """
-        used = [s for s in sampled if s.tokens]
-        speculated = any(state != PLAIN for s in used for state in s.state)
-        # What is left of two laws after a rejection needs both of them whole.
-        whole = any(law is not None for s in used for law in s.known)
-        parts = [
-            self._part(some, laws, proposals, seed=seed + i, speculated=speculated, whole=whole)
-            for i, (some, laws, proposals) in enumerate(self._portions(used))
-        ]
-        return join(parts)
 
-    def _portions(
-        self, used: Sequence[Sampled]
-    ) -> Iterator[tuple[list[Sampled], Laws, Laws | None]]:
-        pairs = [(s.prompt, s.tokens) for s in used]
-        proposals = self.proposal.logprobs(pairs) if self.proposal else None
-        some: list[Sampled] = []
-        held: list[Laws] = []
-        proposed: list[Laws] = []
-        for i, (one, law) in enumerate(zip(used, self.target.logprobs(pairs), strict=True)):
-            some.append(one)
-            held.append(law)
-            if proposals is not None:
-                proposed.append(next(proposals))
-            if i + 1 == len(used) or sum(law.size for law in held) >= HELD:
-                yield some, np.concatenate(held), np.concatenate(proposed) if proposed else None
-                some, held, proposed = [], [], []
+def gather(sampled: Sequence[Sampled], *, asked: Asked, seed: int) -> Evidence:
+    """Computes the evidence of requests with at least one token in all.
 
-    def _part(
-        self,
-        some: Sequence[Sampled],
-        logits: Laws,
-        proposal: Laws | None,
-        *,
-        seed: int,
-        speculated: bool,
-        whole: bool,
-    ) -> Evidence:
-        columns, known = _columns(some), [law for s in some for law in s.known]
-        fixed = np.greater(_flat(some, "told"), 0) | self.deterministic
-        of = symbols(
-            logits,
-            tokens=columns["token_N"],
-            drafts=np.where(fixed, columns["draft_N"], -1).astype(np.int32),
-            sampling=self.sampling,
-            tie=self.tie,
-            proposal=proposal,
-            whole=whole,
-        )
-        clear = ~of.unclear_N
-        kept: list[Any] = [array[clear] for array in of]
-        of = Symbols(*kept)
-        plain = {name: values[clear] for name, values in columns.items()}
-        law, state = of.law_NS, plain["state_N"]
-        cells = features.partition(law, ids=of.ids_NS)
-        found = of.told(features.reduce(law, of.at_N, cells=cells, seed=seed))
-        lean, lean_var = _lean(law, of.at_N, of.proposal_NS)
-        counted = state != PLAIN if speculated else np.ones(len(state), np.bool_)
-        bands_2N = np.stack([shifts.band(plain["position_N"]), shifts.band(plain["length_N"])])
-        laws = [known[int(i)] for i in np.flatnonzero(clear)]
-        return Evidence(
-            **plain,
-            **_drafts(of, laws, plain, found=found, cells=cells, seed=seed),
-            features=found,
-            shifts=shifts.measure(
-                law,
-                half=tilts.half(logits.shape[1])[of.ids_NS],
-                bands_2N=bands_2N,
-                counted=counted,
-                cells=cells,
-                distance=self.distance,
-            ),
-            context_N=contexts(some)[clear],
-            lean_N=lean,
-            lean_var_N=lean_var,
-            gap_N=reported.gaps(some)[clear] - found.logp_N,
-            unclear=int((~clear).sum()),
-        )
+    Args:
+        sampled: the requests.
+        asked: what they were sampled for.
+        seed: seed of the randomisation; tells apart samples that are joined later.
+    """
+    used = [s for s in sampled if s.tokens]
+    speculated = any(place.state != PLAIN for s in used for place in s.places)
+    # What is left of two laws after a rejection needs both of them whole.
+    whole = any(law is not None for s in used for law in s.known)
+    parts = [
+        _part(some, asked=asked, seed=seed + i, speculated=speculated, whole=whole)
+        for i, some in enumerate(_portions(used, asked=asked))
+    ]
+    return join(parts)
+
+
+def _portions(used: Sequence[Sampled], *, asked: Asked) -> Iterator[list[Scored]]:
+    pairs = [(s.prompt, s.tokens) for s in used]
+    proposals = asked.proposal.logprobs(pairs) if asked.proposal else repeat(None)
+    held: list[Scored] = []
+    for one in zip(used, asked.target.logprobs(pairs), proposals, strict=False):
+        held.append(one)
+        if sum(law.size for _, law, _ in held) >= HELD:
+            yield held
+            held = []
+    if held:
+        yield held
+
+
+def _part(
+    scored: Sequence[Scored], *, asked: Asked, seed: int, speculated: bool, whole: bool
+) -> Evidence:
+    some = [one for one, _, _ in scored]
+    logits = np.concatenate([law for _, law, _ in scored])
+    proposals = [law for _, _, law in scored if law is not None]
+    columns, known = sampler.columns(some), [law for s in some for law in s.known]
+    fixed = np.greater(columns["told_N"], 0) | asked.deterministic
+    of = symbols(
+        logits,
+        tokens=columns["token_N"],
+        drafts=np.where(fixed, columns["draft_N"], -1).astype(np.int32),
+        sampling=asked.setting.sampling,
+        tie=asked.rounding.tie,
+        proposal=np.concatenate(proposals) if proposals else None,
+        whole=whole,
+    )
+    clear = ~of.unclear_N
+    kept: list[Any] = [array[clear] for array in of]
+    of = Symbols(*kept)
+    plain = {name: values[clear] for name, values in columns.items()}
+    law, state = of.law_NS, plain["state_N"]
+    cells = features.partition(law, ids=of.ids_NS)
+    found = of.told(features.reduce(law, of.at_N, cells=cells, seed=seed))
+    lean, lean_var = _lean(law, of.at_N, of.proposal_NS)
+    counted = state != PLAIN if speculated else np.ones(len(state), np.bool_)
+    bands_2N = np.stack([shifts.band(plain["position_N"]), shifts.band(plain["length_N"])])
+    laws = [known[int(i)] for i in np.flatnonzero(clear)]
+    return Evidence(
+        **plain,
+        **_drafts(of, laws, plain, found=found, cells=cells, seed=seed),
+        features=found,
+        shifts=shifts.measure(
+            law,
+            half=tilts.half(logits.shape[1])[of.ids_NS],
+            bands_2N=bands_2N,
+            counted=counted,
+            cells=cells,
+            distance=asked.setting.distance,
+        ),
+        lean_N=lean,
+        lean_var_N=lean_var,
+        gap_N=reported.logprobs(some)[clear] - found.logp_N,
+        unclear=int((~clear).sum()),
+    )
 
 
 def _drafts(
@@ -182,94 +177,54 @@ def _drafts(
     """Computes what is known of verified drafts, and each token's law given its draft."""
     law, tokens = of.law_NS, of.at_N
     use = np.flatnonzero(of.draft_at_N >= 0)
-    mass = np.full(len(law), np.nan)
-    hit = (plain["draft_N"] >= 0) & (plain["draft_N"] == plain["token_N"])
-    said: dict[str, Any] = {
-        "draft_hit_N": hit,
-        "draft_mass_N": mass,
-        "given": found,
-        "recovered": None,
-        "recovered_length_R": np.zeros(0, np.int32),
-    }
-    if not len(use):
-        return said
     draft, drawn = of.draft_at_N[use], [known[int(i)] for i in use]
     rule = verification(law[use], draft=draft, q=_dense(drawn, draft, vocab=law.shape[1]))
+    mass = np.full(len(law), np.nan)
     mass[use] = rule.given[np.arange(len(use)), draft]
+    given = found
     if any(one is not None for one in drawn):
-        given = law.copy()
-        given[use] = rule.given
-        said["given"] = features.reduce(given, tokens, cells=cells, seed=seed)
+        whole = law.copy()
+        whole[use] = rule.given
+        given = features.reduce(whole, tokens, cells=cells, seed=seed)
+    hit = (plain["draft_N"] >= 0) & (plain["draft_N"] == plain["token_N"])
     after = ~hit[use] & rule.clear
-    if after.any():
-        rows, residual = use[after], rule.residual[after]
-        some = features.partition(residual, ids=of.ids_NS[rows])
-        said["recovered"] = features.reduce(residual, tokens[rows], cells=some, seed=seed + 1)
-        said["recovered_length_R"] = plain["length_N"][rows]
-    return said
+    rows, residual = use[after], rule.residual[after]
+    left = features.partition(residual, ids=of.ids_NS[rows])
+    return {
+        "draft_hit_N": hit,
+        "draft_mass_N": mass,
+        "given": given,
+        "recovered": features.reduce(residual, tokens[rows], cells=left, seed=seed + 1),
+        "recovered_length_R": plain["length_N"][rows],
+    }
 
 
 def join(parts: Sequence[Evidence]) -> Evidence:
     """Joins evidence; requests and steps of different parts stay different."""
-    held = [arrays_of(p) for p in parts]
-    if any(p.given is not p.features for p in parts):
-        held = [arrays_of(p) | arrays_of(p.given, at="/given") for p in parts]
+    held = {f.name: [getattr(p, f.name) for p in parts] for f in fields(Evidence)}
     for name in ("request_N", "step_N"):
-        offset = 0
-        for arrays in held:
-            arrays[name] = (arrays[name] + offset).astype(np.int32)
-            offset = int(arrays[name].max(initial=offset - 1)) + 1
-    joined: dict[str, NDArray[Any]] = {}
-    for path in {path: None for arrays in held for path in arrays}:
-        some = [arrays[path] for arrays in held if path in arrays]
-        one_per_token = path.endswith(("_N", "_R", "_NK"))
-        joined[path] = np.concatenate(some) if one_per_token else np.sum(some, axis=0)
-    return built(joined)
+        held[name] = _apart(held[name])
+    if all(p.given is p.features for p in parts):
+        del held["given"]  # most of what is held: it stays the same object
+    joined = {name: added(values, name=name) for name, values in held.items()}
+    return Evidence(**{"given": joined["features"]} | joined)
 
 
-def arrays_of(part: Any, *, at: str = "") -> dict[str, NDArray[Any]]:
-    """Returns the arrays of evidence and of what it consists of, by path, each once."""
-    if isinstance(part, Evidence) and part.given is part.features:
-        part = replace(part, given=None)
-    if is_dataclass(part):
-        part = {f.name: getattr(part, f.name) for f in fields(part)}
-    if not is_mapping(part):
-        return {} if part is None else {at[1:]: np.asarray(part)}
-    return {p: a for n, inner in part.items() for p, a in arrays_of(inner, at=f"{at}/{n}").items()}
+def added(parts: Sequence[Any], *, name: str = "") -> Any:
+    """Adds parts of one kind up, field by field; those named by their axis N or R are rows."""
+    one: Any = parts[0]
+    if is_dataclass(one):
+        held = {f.name: [getattr(p, f.name) for p in parts] for f in fields(one)}
+        return type(one)(**{n: added(values, name=n) for n, values in held.items()})
+    if is_mapping(one):
+        return {n: added([p[n] for p in parts]) for n in one}
+    return np.concatenate(parts) if name.endswith(("_N", "_R", "_NK")) else sum(parts)
 
 
-def built(arrays: Mapping[str, NDArray[Any]]) -> Evidence:
-    """Builds evidence from its arrays; see `arrays_of`."""
-    tree: dict[str, Any] = {}
-    for path, array in arrays.items():
-        at, (*folders, name) = tree, path.split("/")
-        for folder in folders:
-            at = at.setdefault(folder, {})
-        at[name] = array
-    for name in {"features", "given", "recovered"} & tree.keys():
-        partitions = {n: Partition(**p) for n, p in tree[name]["partitions"].items()}
-        tree[name] = Features(**tree[name] | {"partitions": partitions})
-    tree |= {"shifts": Shifts(**tree["shifts"]), "unclear": int(tree["unclear"])}
-    tree.setdefault("given", tree["features"])
-    tree.setdefault("recovered", None)
-    return Evidence(**tree)
-
-
-def _columns(some: Sequence[Sampled]) -> dict[str, Any]:
-    """Returns everything that is known of each token except its law, by column."""
-    lengths = [len(s.tokens) for s in some]
-    names = ("index", "previous", "state", "draft", "length", "step", "row", "running")
-    columns: dict[str, Any] = {f"{name}_N": _flat(some, name) for name in names}
-    tokens = _flat(some, "tokens")
-    before = np.concatenate([np.array([s.prompt[-1], *s.tokens[:-1]], np.int32) for s in some])
-    columns |= {
-        "token_N": tokens,
-        "previous_token_N": before,
-        "prompt_N": np.repeat(np.array([hash(s.prompt) for s in some], np.int64), lengths),
-        "request_N": np.repeat(np.arange(len(some), dtype=np.int32), lengths),
-        "position_N": np.concatenate([np.arange(n, dtype=np.int32) for n in lengths]),
-    }
-    return columns
+def _apart(numbers: Sequence[Ints]) -> list[Ints]:
+    """Returns numbers of several parts, those of a later part above those of an earlier."""
+    firsts = np.cumsum([0, *(some.max(initial=-1) + 1 for some in numbers)])
+    return [some + int(first) for some, first in zip(numbers, firsts[:-1], strict=True)]
 
 
 def _dense(known: Sequence[DraftLaw | None], draft: Ints, *, vocab: int) -> Laws:
@@ -291,7 +246,3 @@ def _lean(law: Laws, tokens: Ints, proposal: Laws) -> tuple[Array, Array]:
     mean = (law * ratio).sum(-1)
     variance = (law * ratio**2).sum(-1) - mean**2
     return ratio[np.arange(len(law)), tokens] - mean, np.maximum(variance, 0.0)
-
-
-def _flat(some: Sequence[Sampled], name: str) -> Ints:
-    return np.concatenate([np.array(getattr(s, name), np.int32) for s in some])

@@ -1,75 +1,90 @@
 """Temperature 0: every token must be the target's argmax. No statistics, one mismatch decides."""
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 
-from gfcr.audit import reported, shifts
-from gfcr.audit.rounding import Rounding
-from gfcr.audit.sampler import PLAIN, VERIFIED, Sampled, Target
+from gfcr.audit import reported, sampler, shifts
+from gfcr.audit.asked import Asked
+from gfcr.audit.evidence import added
+from gfcr.audit.features import Array
+from gfcr.audit.law import Laws
+from gfcr.audit.sampler import PLAIN, Sampled
+from gfcr.types import Bools, Ints
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Tally:
-    """Counts of tokens that were compared with the argmax."""
+class Compared:
+    """Tokens beside the argmax, ordered by request and position; suffix N: one entry per token."""
 
-    tokens: int = 0
-    speculated: int = 0
-    different: int = 0
-    unclear: int = 0
-    """Tokens left out because the best two are closer than the engine's dtype can tell."""
-    unreported: int = 0
-    positions: Counter[int] = field(default_factory=Counter[int])
-    """Number of clear tokens by band of position."""
-    drafts: Counter[int] = field(default_factory=Counter[int])
-    """Number of clear tokens of verification steps, by band of the draft's length."""
-    logprobs: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
+    clear_N: Bools
+    """Whether the best two are farther apart than the engine's dtype can tell."""
+    different_N: Bools
+    """Whether it is farther from the argmax than that."""
+    state_N: Ints
+    position_N: Ints
+    length_N: Ints
+    draft_hit_N: Bools
+    gap_N: Array
+    """Reported log-prob minus the right one; NaN where none was reported."""
 
-    def plus(self, other: "Tally") -> "Tally":
-        """Returns the sum of both tallies."""
-        names = [f.name for f in fields(Tally) if f.name != "logprobs"]
-        sums = {n: getattr(self, n) + getattr(other, n) for n in names}
-        return Tally(**sums, logprobs=reported.plus(self.logprobs, other.logprobs))
+    def __len__(self) -> int:
+        return int(self.clear_N.sum())
+
+    @property
+    def scope_N(self) -> Bools:
+        """The tokens that are tested: those of verification steps, if there are any."""
+        speculated = self.clear_N & (self.state_N != PLAIN)
+        return speculated if speculated.any() else self.clear_N
+
+    @property
+    def impossible(self) -> int:
+        """Number of tokens that are not the argmax."""
+        return int(self.different_N.sum())
+
+    @property
+    def unclear(self) -> int:
+        """Number of tokens that are left out."""
+        return int((~self.clear_N).sum())
+
+    def lengths(self, *, first: int, distance: float) -> dict[str, float]:
+        """Returns the power of the tokens from each octave of positions on, from the `first`."""
+        return _tails(self.position_N[self.clear_N], first=first, distance=distance)
+
+    def drafts(self, *, distance: float) -> dict[str, float]:
+        """Returns the power of the tokens of drafts of each octave of lengths, or longer."""
+        verified = self.clear_N & (self.state_N != PLAIN)
+        return _tails(self.length_N[verified], first=1, distance=distance)
 
 
-def compare(sampled: Sequence[Sampled], *, target: Target, rounding: Rounding) -> Tally:
+def compare(sampled: Sequence[Sampled], *, asked: Asked) -> Compared:
     """Compares each token with the argmax after the engine's own tokens before it."""
     used = [s for s in sampled if s.tokens]
-    total = Tally()
     pairs = [(s.prompt, s.tokens) for s in used]
-    for one, logits in zip(used, target.logprobs(pairs), strict=True):
-        best, rows = logits.argmax(-1), np.arange(len(one.tokens))
-        logits = logits - logits[rows, best][:, None]  # float32: half of what float64 takes
-        own = logits[rows, one.tokens] - np.log(np.exp(logits).sum(-1, dtype=np.float64))
-        differs = best != np.array(one.tokens)
-        far = logits[rows, one.tokens] < -2 * rounding.tie
-        logits[rows, best] = -np.inf
-        clear = logits.max(-1) < -2 * rounding.tie
-        state, draft = np.array(one.state), np.array(one.draft)
-        # Either convention: of the point mass sampled from, or of temperature 1 without filters.
-        said = reported.gaps([one])
-        gap = np.where(np.abs(said) < np.abs(said - own), said, said - own)
-        use = clear & (state != PLAIN)
-        positions = shifts.band(np.arange(len(clear), dtype=np.int32))[clear]
-        total = total.plus(
-            Tally(
-                tokens=int(clear.sum()),
-                speculated=int((state != PLAIN)[clear].sum()),
-                different=int((differs & far).sum()),
-                unclear=int((~clear).sum()),
-                unreported=int(np.isnan(gap).sum()),
-                positions=Counter(positions.tolist()),
-                drafts=Counter(shifts.band(np.array(one.length, np.int32))[use].tolist()),
-                logprobs=reported.table(
-                    gap, state_N=state, hit_N=(state == VERIFIED) & (draft == np.array(one.tokens))
-                ),
-            )
-        )
-    return total
+    laws = zip(used, asked.target.logprobs(pairs), strict=True)
+    return added([_compared(one, logits, tie=asked.rounding.tie) for one, logits in laws])
+
+
+def _compared(one: Sampled, logits: Laws, *, tie: float) -> Compared:
+    told, best, rows = sampler.columns([one]), logits.argmax(-1), np.arange(len(one.tokens))
+    logits = logits - logits[rows, best][:, None]  # float32: half of what float64 takes
+    lag = logits[rows, one.tokens]
+    own = lag - np.log(np.exp(logits).sum(-1, dtype=np.float64))
+    logits[rows, best] = -np.inf
+    # Either convention: of the point mass sampled from, or of temperature 1 without filters.
+    said = reported.logprobs([one])
+    return Compared(
+        clear_N=logits.max(-1) < -2 * tie,
+        different_N=(best != told["token_N"]) & (lag < -2 * tie),
+        state_N=told["state_N"],
+        position_N=told["position_N"],
+        length_N=told["length_N"],
+        draft_hit_N=told["draft_N"] == told["token_N"],
+        gap_N=np.where(np.abs(said) < np.abs(said - own), said, said - own),
+    )
 
 
 def power(tokens: float, *, distance: float) -> float:
@@ -77,11 +92,9 @@ def power(tokens: float, *, distance: float) -> float:
     return float(1 - (1 - distance) ** tokens)
 
 
-def tails(bands: Counter[int], *, first: int, distance: float) -> dict[str, float]:
-    """Returns the power of the tokens from each band on, by the band's first value."""
+def _tails(values: Ints, *, first: int, distance: float) -> dict[str, float]:
+    bands = shifts.band(values)
     return {
-        str(shifts.start(b)): power(
-            sum(num for other, num in bands.items() if other >= b), distance=distance
-        )
-        for b in range(first, max(bands, default=0) + 1)
+        str(shifts.start(b)): power((bands >= b).sum(), distance=distance)
+        for b in range(first, int(bands.max(initial=0)) + 1)
     }

@@ -6,31 +6,30 @@ tell, the next command may go on from it: see `Asked.kept`.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import ceil, log
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from gfcr.audit import battery, greedy, kept, reported
+from gfcr.audit import battery, evidence, greedy, kept, reported
+from gfcr.audit.asked import Asked
 from gfcr.audit.checks import Check
-from gfcr.audit.evidence import Evidence, Scorer, join
-from gfcr.audit.kept import Kept
+from gfcr.audit.evidence import Evidence, added
+from gfcr.audit.greedy import Compared
+from gfcr.audit.kept import Gathered
 from gfcr.audit.memory import Learning
 from gfcr.audit.power import Powers
-from gfcr.audit.rounds import BOTH, Asked, Ended, Progress, rounds_of
+from gfcr.audit.rounds import BOTH, Progress, rounds_of
 from gfcr.audit.sampler import PLAIN, Sampled
-from gfcr.certificate.cell import FAR, LATE, NONE, POWER, Cell, judged, worst, wrong_logprobs
-from gfcr.engine.base import Engine
+from gfcr.certificate.cell import FAR, LATE, NONE, POWER, SHARES, Cell, judged, wrong_logprobs
+from gfcr.engine.base import Engine, EngineStats
 from gfcr.errors import EngineError
 from gfcr.seeds import seed_of
 
 LOOK: Final = 1.2
 """Growth of the sample between two computations of its power."""
-Spent = Callable[[], Mapping[str, int]]
-"""Returns the engine's counters over all rounds of the cell."""
-_COUNTED: Final = ("generated_tokens", "drafts", "drafted_tokens", "accepted_tokens")
 
 
 def audit_cell(
@@ -53,95 +52,109 @@ def audit_cell(
     """
     if not (asked.deterministic or asked.rounding.drawn):
         asked = replace(asked, drafts=None, records=None)
-    setting, held = asked.setting, kept.read(asked.kept)
-    ended, before, begun = held.ended, engine.stats(), time.monotonic()
+    setting, gathered, begun = asked.setting, kept.read(asked.kept), time.monotonic()
     # A sample that grows is judged again and again: all the times add up to 1.65 times the level.
-    asked = replace(asked, level=asked.level / (ended.judged + 1) ** 2)
+    asked = replace(asked, level=asked.level / (gathered.judged + 1) ** 2)
 
-    def spent() -> dict[str, int]:
-        since = engine.stats() - before
-        return {n: ended.counters.get(n, 0) + getattr(since, n) for n in _COUNTED}
-
-    rounds = rounds_of(engine, asked=asked, memory=memory, ended=ended, progress=progress)
-    judge = _greedy if setting.greedy else _sampled
+    rounds = rounds_of(engine, asked=asked, memory=memory, gathered=gathered, progress=progress)
+    families: battery.Families = {}
+    figures: dict[str, Any]
     try:
-        found = judge(rounds, asked, held, spent=spent)
+        families, figures = _found(rounds, asked, gathered)
     except EngineError as error:
-        found = _Found({"reason": str(error), "refused": True}, {})
-    ended.counters, ended.seconds = spent(), ended.seconds + time.monotonic() - begun
+        figures = {"reason": str(error), "refused": True}
+    gathered.seconds += time.monotonic() - begun
     cell = Cell(
         drafter=asked.drafter,
         setting=setting.name,
         law=setting.law,
         distance=setting.distance,
         level=asked.level,
-        drafted=ended.counters["drafted_tokens"],
-        accepted=ended.counters["accepted_tokens"],
+        drafted=gathered.stats.drafted_tokens,
+        accepted=gathered.stats.accepted_tokens,
+        ends=gathered.ends,
+        longest=gathered.longest,
+        longest_draft=gathered.longest_draft,
+        wanted=gathered.wanted,
         tolerance=asked.rounding.tolerance,
-        seconds=round(ended.seconds, 1),
-        **found.figures,
+        seconds=round(gathered.seconds, 1),
+        **figures,
     )
-    cell = judged(_named_worst(cell, found.families))
+    test = _decisive(cell, families)
+    p_value = min(1.0, test.p_value)
+    cell = replace(cell, test=test.name, statistic=test.statistic, df=test.df, p_value=p_value)
+    cell = judged(cell)
     if asked.kept is not None and not cell.refused:
-        held.leave(asked.kept, after=cell)
+        gathered.leave(asked.kept, after=cell)
     return cell
 
 
-class _Found(NamedTuple):
-    figures: dict[str, Any]
-    families: battery.Families
-
-
-def _sampled(rounds: Iterator[list[Sampled]], asked: Asked, held: Kept, *, spent: Spent) -> _Found:
-    """Finds the figures of tokens that have a law."""
-    scorer = Scorer(
-        target=asked.target,
-        proposal=asked.proposal,
-        sampling=asked.setting.sampling,
-        distance=asked.setting.distance,
-        deterministic=asked.deterministic,
-        tie=asked.rounding.tie,
-    )
-    ended, parts, looked = held.ended, [held.evidence] if held.evidence else [], 0
-    look: _Look | None = None
-    for number, found in enumerate(rounds, start=ended.rounds):
-        parts.append(scorer.gather(found, seed=seed_of(asked.seed, "randomise", number) % 2**32))
-        ended.plus(found, asked)
-        if ended.tokens >= LOOK * looked:
-            looked, parts = ended.tokens, [join(parts)]
-            look = _look(parts[0], asked, ended, spent=spent())
-            if ended.rounds >= BOTH and (_suffices(look.said, asked) or look.share == 0):
+def _found(
+    rounds: Iterator[list[Sampled]], asked: Asked, gathered: Gathered
+) -> tuple[battery.Families, dict[str, Any]]:
+    """Gathers rounds until they suffice, and returns all tests of them and the figures."""
+    join = added if asked.setting.greedy else evidence.join
+    parts: list[Any] = [] if gathered.evidence is None else [gathered.evidence]
+    looked, look = 0, None
+    for number, found in enumerate(rounds, start=gathered.rounds):
+        seed = seed_of(asked.seed, "randomise", number) % 2**32
+        parts.append(
+            greedy.compare(found, asked=asked)
+            if asked.setting.greedy
+            else evidence.gather(found, asked=asked, seed=seed)
+        )
+        if gathered.tokens >= LOOK * looked:
+            looked, parts = gathered.tokens, [join(parts)]
+            look = _look(parts[0], asked, gathered)
+            if gathered.rounds >= BOTH and (_suffices(look.powers, asked) or look.share == 0):
                 break
-    held.evidence = e = join(parts)
-    if look is None or looked < ended.tokens:
-        look = _look(e, asked, ended, spent=spent())
-    families = look.families | battery.rest(e, deterministic=asked.deterministic)
-    figures = look.said | ended.figures | _figures(e, asked, families, share=look.share)
-    return _Found(figures, families)
+    gathered.evidence = e = join(parts)
+    if look is None or looked < gathered.tokens:
+        look = _look(e, asked, gathered)
+    families = look.families
+    if isinstance(e, Evidence):
+        families = families | battery.rest(e, deterministic=asked.deterministic)
+    figures = _figures(e, asked, share=look.share)
+    tests = {f: {c.name: c.p_value for c in made} for f, made in families.items()}
+    return families, figures | look.powers | {"tests": tests}
 
 
 class _Look(NamedTuple):
     share: float
     """Of the tested tokens, that came out of verification steps."""
     families: battery.Families
-    said: dict[str, Any]
-    """The powers."""
+    powers: dict[str, Any]
 
 
-def _look(e: Evidence, asked: Asked, ended: Ended, *, spent: Mapping[str, int]) -> _Look:
-    share = _share(asked, e, spent=spent)
+def _look(e: Evidence | Compared, asked: Asked, gathered: Gathered) -> _Look:
+    share = _share(asked, e, spent=gathered.stats)
+    if isinstance(e, Compared):
+        return _look_at_argmax(e, asked, gathered, share=share)
     families = battery.before_the_end(e, deterministic=asked.deterministic)
     powers = Powers(e=e, families=families, setting=asked.setting, level=asked.level, share=share)
     # Where no law leaves room for any bias of this size, nothing is proved.
     of_law = powers.of_law() or {"no room": 0.0}
-    ended.looked(power=min(of_law.values()), wanted=powers.wanted())
+    gathered.looked(power=min(of_law.values()), wanted=powers.wanted())
     said = {
-        "power": ended.power,
+        "power": gathered.power,
         "power_of": of_law,
         "lengths": powers.of_lengths(),
         "drafts": powers.of_drafts(deterministic=asked.deterministic),
     }
     return _Look(share, families, said)
+
+
+def _look_at_argmax(e: Compared, asked: Asked, gathered: Gathered, *, share: float) -> _Look:
+    distance, tested = asked.setting.distance, round(share * e.scope_N.sum())
+    enough = log(1 - POWER) / log(1 - distance)
+    wanted = ceil(len(e) * enough / max(tested, 1))
+    gathered.looked(power=greedy.power(tested, distance=distance), wanted=wanted)
+    said = {
+        "power": gathered.power,
+        "lengths": e.lengths(first=battery.EARLY, distance=LATE),
+        "drafts": e.drafts(distance=FAR),
+    }
+    return _Look(share, {}, said)
 
 
 def _suffices(said: Mapping[str, Any], asked: Asked) -> bool:
@@ -150,83 +163,40 @@ def _suffices(said: Mapping[str, Any], asked: Asked) -> bool:
     return min([said["power"], *tails]) >= POWER
 
 
-def _share(asked: Asked, e: Evidence, *, spent: Mapping[str, int]) -> float:
+def _share(asked: Asked, e: Evidence | Compared, *, spent: EngineStats) -> float:
     """Returns the share of the tested tokens that came out of verification steps."""
     if asked.drafter == NONE:
         return 1.0
     if asked.told:
         return float((e.state_N != PLAIN).any())
-    verified = spent["accepted_tokens"] + spent["drafts"]
-    return min(1.0, verified / max(1, spent["generated_tokens"]))
+    verified = spent.accepted_tokens + spent.drafts
+    return min(1.0, verified / max(1, spent.generated_tokens))
 
 
-def _figures(
-    e: Evidence, asked: Asked, families: battery.Families, *, share: float
-) -> dict[str, Any]:
-    speculated = 0 if asked.drafter == NONE else round(share * battery.scope(e).sum())
+def _figures(e: Evidence | Compared, asked: Asked, *, share: float) -> dict[str, Any]:
     return {
         "tokens": len(e),
-        "speculated": speculated,
+        "speculated": 0 if asked.drafter == NONE else round(share * e.scope_N.sum()),
         "unclear": e.unclear,
-        "impossible": battery.impossible(e),
+        "impossible": e.impossible,
         "logprobs": reported.table(e.gap_N, state_N=e.state_N, hit_N=e.draft_hit_N),
         "unreported": int(np.isnan(e.gap_N).sum()),
-        "tests": {f: {c.name: c.p_value for c in made} for f, made in families.items()},
     }
 
 
-def _named_worst(cell: Cell, families: battery.Families) -> Cell:
-    """Names in the cell the test that decided, or came nearest to it."""
-    checks: dict[str, Check] = {c.name: c for made in families.values() for c in made}
-    name, p = worst(cell.tests)
-    kind = wrong_logprobs(cell)
+def _decisive(cell: Cell, families: battery.Families) -> Check:
+    """Returns the test that decides, or comes nearest to it, corrected for all that were made."""
     if cell.impossible:
         what = "argmax" if cell.greedy else "impossible"
-        return replace(cell, test=what, statistic=float(cell.impossible), df=-1, p_value=0.0)
+        return Check(what, float(cell.impossible), -1, 0.0)
     if cell.ends:
-        return replace(cell, test="ends", statistic=float(cell.ends), df=-1, p_value=0.0)
-    if kind:
-        gap = cell.logprobs[kind]["mean"]
-        return replace(cell, test="log-probs", statistic=gap, df=-1, p_value=0.0)
-    if name not in checks:
-        return replace(cell, test="argmax" if cell.greedy else "", statistic=0.0, df=-1)
-    check = checks[name]
-    return replace(cell, test=name, statistic=check.statistic, df=check.df, p_value=min(1.0, p))
-
-
-def _greedy(rounds: Iterator[list[Sampled]], asked: Asked, held: Kept, *, spent: Spent) -> _Found:
-    """Finds the figures of tokens that must be the argmax."""
-    ended, said = held.ended, dict[str, Any]()
-    for found in rounds:
-        compared = greedy.compare(found, target=asked.target, rounding=asked.rounding)
-        total = held.tally = held.tally.plus(compared)
-        ended.plus(found, asked)
-        speculated = _speculated(asked, total, spent=spent())
-        told = total.tokens if asked.drafter == NONE else speculated
-        power_ = greedy.power(told, distance=asked.setting.distance)
-        said = {
-            "power": power_,
-            "lengths": greedy.tails(total.positions, first=battery.EARLY, distance=LATE),
-            "drafts": greedy.tails(total.drafts, first=1, distance=FAR),
-            "speculated": speculated,
-        }
-        enough = log(1 - POWER) / log(1 - asked.setting.distance)
-        ended.looked(power=power_, wanted=ceil(total.tokens * enough / max(told, 1)))
-        if ended.rounds >= BOTH and _suffices(said, asked):
-            break
-    total = held.tally
-    more: dict[str, Any] = {
-        "tokens": total.tokens,
-        "unclear": total.unclear,
-        "impossible": total.different,
-        "logprobs": total.logprobs,
-        "unreported": total.unreported,
-    }
-    return _Found(said | ended.figures | more, {})
-
-
-def _speculated(asked: Asked, total: greedy.Tally, *, spent: Mapping[str, int]) -> int:
-    if asked.drafter == NONE:
-        return 0
-    verified = spent["accepted_tokens"] + spent["drafts"]
-    return total.speculated if asked.told else min(total.tokens, verified)
+        return Check("ends", float(cell.ends), -1, 0.0)
+    if kind := wrong_logprobs(cell):
+        return Check("log-probs", cell.logprobs[kind]["mean"], -1, 0.0)
+    corrected = [
+        check._replace(p_value=check.p_value * len(made) / SHARES[family])
+        for family, made in families.items()
+        for check in made
+    ]
+    none = Check("argmax" if cell.greedy else "", 0.0, -1, 1.0)
+    return min(corrected, key=lambda check: check.p_value, default=none)

@@ -1,20 +1,18 @@
-"""What an undecided cell has gathered, kept in a file for the next command that asks the same."""
+"""What a cell has gathered, kept in a file for the next command that asks the same if undecided."""
 
 import hashlib
 import json
-from collections import Counter
-from collections.abc import Sequence
+import pickle
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, final
-from zipfile import BadZipFile
 
-import numpy as np
-
-from gfcr.audit.evidence import Evidence, arrays_of, built
-from gfcr.audit.greedy import Tally
-from gfcr.audit.rounds import Ended
+from gfcr.audit.evidence import Evidence
+from gfcr.audit.greedy import Compared
+from gfcr.audit.sampler import Sampled
 from gfcr.certificate.cell import Cell, Verdict
+from gfcr.engine.base import EngineStats
 
 FOLDER: Final = "undecided"
 """Folder of the files, beside the certificates."""
@@ -22,45 +20,63 @@ FOLDER: Final = "undecided"
 
 @final
 @dataclass(kw_only=True)
-class Kept:
-    """The rounds of a cell so far: counts, and either evidence or a tally of greedy tokens."""
+class Gathered:
+    """The rounds of a cell so far, of all commands that asked for it."""
 
-    ended: Ended = field(default_factory=Ended)
-    evidence: Evidence | None = None
-    tally: Tally = field(default_factory=Tally)
+    evidence: Evidence | Compared | None = None
+    tokens: int = 0
+    rounds: int = 0
+    ends: int = 0
+    longest: int = 0
+    longest_draft: int = 0
+    judged: int = 0
+    """How often commands have judged the cell so far, without a decision."""
+    power: float = 0.0
+    """At the last look."""
+    wanted: int = 0
+    """Tokens that would show each planted bias, about; 0: unknown."""
+    stats: EngineStats = field(default_factory=EngineStats)
+    """The engine's counters over all of these rounds."""
+    seconds: float = 0.0
+
+    def plus(
+        self, found: Sequence[Sampled], *, ends: Collection[int] | None, stats: EngineStats
+    ) -> None:
+        """Adds a round; `ends` are the tokens that end a request, if known."""
+        self.stats += stats
+        self.tokens += sum(len(s.tokens) for s in found)
+        self.rounds += 1
+        self.ends += sum(s.ended_wrongly(ends) for s in found)
+        self.longest = max([self.longest, *(len(s.tokens) for s in found)])
+        drafts = (place.length for s in found for place in s.places)
+        self.longest_draft = max([self.longest_draft, *drafts])
+
+    def looked(self, *, power: float, wanted: int) -> None:
+        """Notes a look. A number of tokens once stated grows only where they did not suffice."""
+        stated = self.wanted if self.wanted > self.tokens else wanted
+        self.power, self.wanted = power, min(wanted or stated, stated)
 
     def leave(self, path: Path, *, after: Cell) -> None:
         """Keeps what was gathered in a file; of a cell that is decided nothing stays."""
         if after.verdict is not Verdict.INCONCLUSIVE:
             path.unlink(missing_ok=True)
             return
-        self.ended.judged += 1
+        self.judged += 1
         path.parent.mkdir(parents=True, exist_ok=True)
-        counts = json.dumps({"ended": vars(self.ended), "tally": vars(self.tally)})
-        arrays: dict[str, Any] = arrays_of(self.evidence)
-        unfinished = path.with_suffix(".part.npz")  # a kill never leaves half a file
-        np.savez(unfinished, counts=counts, **arrays)
+        unfinished = path.with_suffix(".part")  # a kill never leaves half a file
+        unfinished.write_bytes(pickle.dumps(self))
         unfinished.replace(path)
 
 
-def read(path: Path | None) -> Kept:
+def read(path: Path | None) -> Gathered:
     """Reads a file; nothing was gathered where there is none, or it is damaged."""
-    if path is None or not path.exists():
-        return Kept()
     try:
-        with np.load(path, allow_pickle=False) as held:
-            arrays = {name: held[name] for name in held}
-        counts = json.loads(str(arrays.pop("counts")))
-        tally = counts["tally"]
-        for name in ("positions", "drafts"):  # JSON made text of these numbers
-            tally[name] = Counter({int(band): num for band, num in tally[name].items()})
-        evidence = built(arrays) if arrays else None
-        return Kept(ended=Ended(**counts["ended"]), evidence=evidence, tally=Tally(**tally))
-    except (OSError, ValueError, KeyError, TypeError, BadZipFile):
-        return Kept()
+        return pickle.loads(path.read_bytes()) if path is not None else Gathered()
+    except Exception:  # pickle raises whatever damaged bytes lead to
+        return Gathered()
 
 
 def path_of(folder: Path, *, label: str, about: Sequence[Any]) -> Path:
     """Returns the file of a cell, by a digest of all that decides what it samples."""
     digest = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode())
-    return folder / FOLDER / f"{label}-{digest.hexdigest()[:12]}.npz"
+    return folder / FOLDER / f"{label}-{digest.hexdigest()[:12]}.pickle"

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -29,12 +29,8 @@ class Plan:
 
     model: str = "demo"
     drafters: Sequence[Subject]
-    engine: Settings | None = None
-    """The engine to audit; None is the default of audits, see `engine_for`."""
-    changes: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Changes of the default engine's settings."""
-    fixes: bool = True
-    """Whether the engine repairs vLLM."""
+    engine: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Settings of the engine that are not the default of audits, see `engine_for`."""
     settings: Sequence[Setting] = tuple(SETTINGS.values())
     max_tokens: int = MAX_TOKENS
     """Most tokens of a completion."""
@@ -51,7 +47,7 @@ class Plan:
         Raises:
             ConfigError: a change is not allowed, the engine has no model or cannot run a drafter.
         """
-        engine = self.engine or _built(self.changes)
+        engine = _built(self.engine)
         for subject in self.drafters:
             engine.check(subject.build())
 
@@ -63,8 +59,7 @@ class Plan:
     @property
     def audited(self) -> Settings:
         """The engine to audit, with all its settings."""
-        engine = self.engine or engine_for(self.folder, changes=self.changes)
-        return engine if self.fixes else replace(engine, fixes=False)
+        return engine_for(self.folder, changes=self.engine)
 
     @property
     def level(self) -> float:
@@ -81,7 +76,14 @@ def engine_for(folder: Path, *, changes: Mapping[str, Any] | None = None) -> Set
 
 def _built(changes: Mapping[str, Any]) -> Settings:
     own: dict[str, Any] = {"name": "vllm", "max_running": 64, "kv_cache_gib": 0.5, **changes}
-    _check_engine(registry.find("engine", str(own["name"]), where="engine.name"))
+    engine: type[Part] = registry.find("engine", str(own["name"]), where="engine.name")
+    if not issubclass(engine, Settings):
+        known = registry.names("engine")
+        allowed = [n for n in known if issubclass(registry.find("engine", n), Settings)]
+        raise ConfigError(
+            f"engine.name={own['name']} cannot be audited: only {', '.join(allowed)} can, which "
+            "sample from a model."
+        )
     return registry.build("engine", own, where="engine")
 
 
@@ -101,7 +103,7 @@ def of_drafters(drafters: str, *, changes: Mapping[str, Any] | None = None) -> P
     for subject in found:
         if subject.lacks_model and subject.name in ELSEWHERE:
             raise ConfigError(f"--drafter {subject.label}: {ELSEWHERE[subject.name]}.")
-    return Plan(drafters=found, changes=changes)
+    return Plan(drafters=found, engine=changes)
 
 
 def of_strategy(name: str, *, changes: Mapping[str, Any] | None = None) -> Plan:
@@ -111,7 +113,7 @@ def of_strategy(name: str, *, changes: Mapping[str, Any] | None = None) -> Plan:
         ConfigError: the strategy does not exist.
     """
     drafter = strategies.load(name).drafter
-    return Plan(drafters=[_subject(drafter, label=name)], changes=changes or {})
+    return Plan(drafters=[_subject(drafter, label=name)], engine=changes or {})
 
 
 def of_experiment(path: Path, *, overrides: Sequence[str] = ()) -> Plan:
@@ -121,26 +123,13 @@ def of_experiment(path: Path, *, overrides: Sequence[str] = ()) -> Plan:
         ConfigError: the file or an override is wrong, or the engine is not vLLM.
     """
     run = experiment.resolve(config.read_experiment(path, overrides=overrides))
-    engine: Any = run.engine
-    _check_engine(type(run.engine))
     return Plan(
         model=run.config.model,
         drafters=[_subject(run.strategy.drafter, label=run.config.name)],
-        engine=engine,
+        engine=registry.spec("engine", run.engine),
         settings=[Setting(name=RUN, sampling=run.config.sampling)],
         max_tokens=run.config.sampling.max_tokens,
     )
-
-
-def _check_engine(engine: type[Part]) -> None:
-    if not issubclass(engine, Settings):
-        name = registry.name_of("engine", engine)
-        known = registry.names("engine")
-        allowed = [n for n in known if issubclass(registry.find("engine", n), Settings)]
-        raise ConfigError(
-            f"engine.name={name} cannot be audited: only {', '.join(allowed)} can, which sample "
-            "from a model."
-        )
 
 
 def _subject(drafter: Drafter | None, *, label: str) -> Subject:

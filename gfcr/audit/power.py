@@ -6,7 +6,6 @@ never, or next to never, emitted.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, final
@@ -48,8 +47,7 @@ class Powers:
 
     def of_law(self) -> dict[str, float]:
         """Power by planted bias of `setting.distance` in every token of `battery.scope`."""
-        moved, scope = self.e.shifts.tail(DRAFT), battery.scope(self.e)
-        return self._by_tilt("law", moved, mask=scope, times=self.share)
+        return self._by_tilt("law", self.e.shifts.tail(DRAFT), times=self.share)
 
     def wanted(self) -> int:
         """Tokens in all that would show every planted bias, about; 0 if no number would."""
@@ -77,25 +75,25 @@ class Powers:
     def _least(self, tail: Tail, *, distance: float) -> float:
         moved, place = self.e.shifts.tail(tail.kind, first=tail.first), f", {tail.name}"
         times = distance / self.setting.distance
-        found = self._by_tilt("length", moved, mask=tail.mask, times=times, place=place)
+        found = self._by_tilt("length", moved, times=times, place=place)
         return min(found.values(), default=0.0)
 
     def _kept(self, tail: Tail) -> float:
         """Power against keeping drafts too often or too seldom, by `FAR` where there is room."""
         check = self._made("length").get(f"drafts, {tail.name}")
-        if check is None:
+        if check is None or check.spread is None:
             return 0.0
         level = battery.level_of(self.families, "length", level=self.level)
         mass = self.e.draft_mass_N[tail.mask & ~np.isnan(self.e.draft_mass_N)]
-        spread = float((mass * (1 - mass)).sum()) ** 0.5
-        moved = (np.minimum(FAR, 1 - mass).sum(), np.minimum(FAR, mass).sum())
-        return min(checks.shifted_power(check, shift=float(m) / spread, level=level) for m in moved)
+        moved = np.array([np.minimum(FAR, 1 - mass).sum(), np.minimum(FAR, mass).sum()])
+        shift = min(check.spread.form(moved[:1]), check.spread.form(moved[1:]))
+        return checks.shifted_power(check, shift=shift, level=level)
 
     def _made(self, family: str) -> dict[str, Check]:
         return {check.name: check for check in self.families[family]}
 
     def _by_tilt(
-        self, family: str, moved: Shifts, *, mask: checks.Mask, times: float, place: str = ""
+        self, family: str, moved: Shifts, *, times: float, place: str = ""
     ) -> dict[str, float]:
         """Power by tilt, for tilts that reach half of the stated distance on average."""
         made, setting = self._made(family), self.setting
@@ -106,34 +104,12 @@ class Powers:
             if not open_ or room < ROOM * setting.distance * open_:
                 continue
             more = setting.distance * float(moved.counted) / room if setting.filtered else 1
-            scale = times * min(MOST, more)
-            each = self._shifted(made, moved, mask=mask, place=place, tilt=number, scale=scale)
-            # A sum's shift grows with the root of the sample; a noncentrality with the sample.
-            grown = ((c, s * (self.size if c.df > 0 else self.size**0.5)) for c, s in each)
-            powers = (checks.shifted_power(c, shift=s, level=level) for c, s in grown)
+            scale = self.size * (times * min(MOST, more)) ** 2
+            shifts_ = (
+                (check, scale * check.spread.form(sums[number]))
+                for name, sums in moved.tests.items()
+                if (check := made.get(name + place)) and check.spread
+            )
+            powers = (checks.shifted_power(c, shift=s, level=level) for c, s in shifts_)
             found[tilt] = max(powers, default=0.0)
         return found
-
-    def _shifted(
-        self,
-        made: Mapping[str, Check],
-        moved: Shifts,
-        *,
-        mask: checks.Mask,
-        place: str,
-        tilt: int,
-        scale: float,
-    ) -> Iterator[tuple[Check, float]]:
-        """Yields the tests made at a place, each with the shift that a tilt gives it."""
-        f = self.e.features
-        if check := made.get(f"surprise{place}"):
-            deviation = float(f.surprise_var_N[mask].sum()) ** 0.5
-            yield check, scale * float(moved.surprise_T[tilt]) / deviation
-        if check := made.get(f"top{place}"):
-            mass = f.partitions["rank"].mass_NK[mask, 0]
-            deviation = float((mass * (1 - mass)).sum()) ** 0.5
-            yield check, scale * float(moved.cells["rank"][tilt, 0]) / deviation
-        for name in f.partitions:
-            check = made.get(name + place)
-            if check is not None and check.spread is not None:
-                yield check, scale**2 * check.spread.form(moved.cells[name][tilt])

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gfcr.audit import checks
+from gfcr.audit.checks import ENOUGH, Check, stats
 from gfcr.audit.features import Array, Partition
 
 VISITS = 20
@@ -33,7 +33,7 @@ def tally(keys: NDArray[np.int64], partition: Partition) -> Tally:
     return Tally(counts[often], partition.mass_NK[first[often]])
 
 
-def pooled(name: str, found: Tally) -> checks.Check | None:
+def pooled(found: Tally) -> Check | None:
     """Pearson's X2 summed over contexts, standardised by its exact mean and variance.
 
     Cells expected less than once in a context are lumped together there. For n draws over cells
@@ -43,39 +43,34 @@ def pooled(name: str, found: Tally) -> checks.Check | None:
     for count, chance in zip(*found, strict=True):
         c, p = _lumped(count, chance)
         k, n = len(p), c.sum()
-        if k < 2:
-            continue
         total += float(((c - n * p) ** 2 / (n * p)).sum())
         mean += k - 1
         variance += 2 * (k - 1) + float((1 / p).sum() - k**2 - 2 * k + 2) / n
-    if mean < checks.ENOUGH:
+    if mean < ENOUGH:
         return None
     z = (total - mean) / np.sqrt(variance)
     # A gamma law with these moments: sums of X2 are skewed, a normal tail would be too thin.
     scale = variance / mean
-    return checks.Check(name, float(z), 0, checks.gamma_tail(total, mean / scale, scale))
+    p_value = stats().gamma.sf(total, mean / scale, scale=scale)
+    return Check("repeated contexts", float(z), 0, float(p_value))
 
 
-def most(name: str, found: Tally) -> checks.Check | None:
-    """Tests the single most surprising cell of all repeated contexts."""
+def most(found: Tally) -> Check | None:
+    """Tests the most surprising cell of all repeated contexts, by exact binomial tails."""
     trials = np.broadcast_to(found.counts.sum(1, keepdims=True), found.counts.shape)
     expected = trials * found.chance
     use = (expected >= LEAST) & (trials - expected >= LEAST)
-    return checks.binomial(name, found.counts[use], trials[use], found.chance[use])
+    if not use.any():
+        return None
+    hits, law = found.counts[use], stats().binom(trials[use], found.chance[use])
+    p = 2 * np.minimum(law.cdf(hits), law.sf(hits - 1)).min()
+    return Check("one context", float(len(hits)), -1, float(min(1.0, len(hits) * p)))
 
 
 def _lumped(count: Array, chance: Array) -> tuple[Array, Array]:
+    """Joins the cells expected less than once, and the next likely one if that is too little."""
     small = chance * count.sum() < 1
-    if not small.any():
-        return count, chance
-    c, p = count[~small], chance[~small]
-    rest = float(chance[small].sum())
-    if rest * count.sum() >= 1:
-        return np.append(c, count[small].sum()), np.append(p, rest)
-    if len(p):
-        # Too little to stand alone: it goes to the least likely of the others.
-        least = int(p.argmin())
-        c, p = c.copy(), p.copy()
-        c[least] += count[small].sum()
-        p[least] += rest
-    return c, p
+    if not small.all() and chance[small].sum() * count.sum() < 1:
+        small[np.where(small, np.inf, chance).argmin()] = True
+    counts = np.append(count[~small], count[small].sum())
+    return counts, np.append(chance[~small], chance[small].sum())

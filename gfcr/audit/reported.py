@@ -1,6 +1,6 @@
 """Tests of reported log-probs against the law sampled from, since losses learn from them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -13,9 +13,18 @@ INFINITE: Final = 1e6
 """Nats that stand for a log-prob that is not finite."""
 
 
-def gaps(some: Sequence[Sampled]) -> Array:
-    """Returns reported log-probs, one per token; NaN where none was reported."""
-    return np.concatenate([_padded(s) for s in some])
+def logprobs(some: Sequence[Sampled]) -> Array:
+    """Returns reported log-probs, one per token; NaN where none was reported, inf for a wrong one.
+
+    Those of a request with more or fewer log-probs than tokens cannot be matched: all are wrong.
+    """
+    found: list[Array] = []
+    for one in some:
+        num = len(one.tokens)
+        said = np.array(one.logprobs or [np.nan] * num, np.float64)
+        wrong = bool(one.logprobs) & ~np.isfinite(said)
+        found.append(np.where(wrong, np.inf, said) if len(said) == num else np.full(num, np.inf))
+    return np.concatenate(found)
 
 
 def table(gap_N: Array, *, state_N: Ints, hit_N: Bools) -> dict[str, dict[str, float]]:
@@ -39,29 +48,3 @@ def table(gap_N: Array, *, state_N: Ints, hit_N: Bools) -> dict[str, dict[str, f
                 "most": float(gap.max()),
             }
     return found
-
-
-def plus(
-    first: Mapping[str, Mapping[str, float]], second: Mapping[str, Mapping[str, float]]
-) -> dict[str, dict[str, float]]:
-    """Returns the summary of both tables' tokens together."""
-    joined = {kind: dict(gap) for kind, gap in first.items()}
-    for kind, gap in second.items():
-        if kind not in joined:
-            joined[kind] = dict(gap)
-            continue
-        one, num = joined[kind], joined[kind]["tokens"] + gap["tokens"]
-        total = one["mean"] * one["tokens"] + gap["mean"] * gap["tokens"]
-        joined[kind] = {"tokens": num, "mean": total / num, "most": max(one["most"], gap["most"])}
-    return joined
-
-
-def _padded(one: Sampled) -> Array:
-    """Pads log-probs with NaN where none is reported; a reported NaN becomes inf, a wrong value."""
-    said = np.array(one.logprobs, np.float64)
-    said = np.where(np.isfinite(said), said, np.inf)
-    missing = len(one.tokens) - len(said)
-    # Lists of different lengths cannot be matched: all is wrong, unless nothing was said.
-    if missing and len(said):
-        return np.full(len(one.tokens), np.inf)
-    return said if not missing else np.full(len(one.tokens), np.nan)

@@ -2,10 +2,10 @@
 
 import json
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Protocol, final
 
 from gfcr import models, registry
 from gfcr.audit.drafters import Subject
@@ -39,9 +39,8 @@ def run(plan: Plan, *, watch: Watch) -> Iterator[certificate.Certificate]:
     engine = registry.spec("engine", plan.audited)
     for subject in plan.drafters:
         held = _Drafter(plan, subject=subject, watch=watch)
-        cells = held.cells()
-        part = subject.build()
-        drafter = registry.spec("drafter", part) if part is not None else None
+        cells = tuple(held.cells())
+        drafter = subject.whole
         yield certificate.Certificate(
             subject=certificate.essence(engine, drafter, model=plan.model),
             drafter=subject.label,
@@ -51,42 +50,35 @@ def run(plan: Plan, *, watch: Watch) -> Iterator[certificate.Certificate]:
             versions=certificate.now_versions(),
             sources=sources.digest_of(engine, drafter),
             made=datetime.now(UTC).isoformat(timespec="seconds"),
-            cells=tuple(cells),
+            cells=cells,
         )
 
 
+@final
 class _Drafter:
     """Audits one drafter's cells. If its process dies in a cell, a new one does the next cell."""
 
     def __init__(self, plan: Plan, *, subject: Subject, watch: Watch) -> None:
         self._plan, self._subject, self._watch = plan, subject, watch
-        self._drafter = subject.label
         self.fixes: list[str] = []
         self.device = "unknown"
-        self._last_words = ""
 
-    def cells(self) -> list[Cell]:
-        settings = self._plan.settings
-        done: list[Cell] = []
-        while len(done) < len(settings):
-            started = len(done)
-            done += self._process(settings[started:])
-            if len(done) < len(settings):
-                self._watch.end(lost := self._lost(settings[len(done)]))
-                done.append(lost)
-        return done
+    def cells(self) -> Iterator[Cell]:
+        waiting = list(self._plan.settings)
+        while waiting:
+            worker = Worker("gfcr.audit.worker")
+            told = pickle.dumps((self._plan, self._subject, waiting))
+            with closing(worker.lines(told)) as lines:
+                while waiting and (cell := self._heard(lines, setting=waiting[0])):
+                    del waiting[0]
+                    yield self._ended(cell)
+                list(lines)  # it ends by itself
+            if waiting:
+                yield self._ended(self._lost(waiting.pop(0), said=worker.said))
 
-    def _process(self, settings: Sequence[Setting]) -> Iterator[Cell]:
-        told = pickle.dumps((self._plan, self._subject, settings))
-        worker = Worker("gfcr.audit.worker")
-        said = worker.lines(told)
-        with closing(said):
-            yield from self._read(said, names=[s.name for s in settings])
-        self._last_words = worker.said
-
-    def _read(self, lines: Iterable[bytes], *, names: Sequence[str]) -> Iterator[Cell]:
-        ahead = iter(names)
-        self._watch.begin(self._drafter, next(ahead))
+    def _heard(self, lines: Iterator[bytes], *, setting: Setting) -> Cell | None:
+        """Reads what the process says until a cell has ended; None where the process has."""
+        self._watch.begin(self._subject.label, setting.name)
         for line in lines:
             said = json.loads(line)
             if said["kind"] == "engine":
@@ -94,20 +86,19 @@ class _Drafter:
             elif said["kind"] == "progress":
                 self._watch.progress(**{k: said[k] for k in ("tokens", "power", "wanted")})
             else:
-                cell = Cell(**said["cell"] | {"verdict": Verdict(said["cell"]["verdict"])})
-                self._watch.end(cell)
-                yield cell
-                following = next(ahead, None)
-                if following is not None:
-                    self._watch.begin(self._drafter, following)
+                return Cell(**said["cell"] | {"verdict": Verdict(said["cell"]["verdict"])})
+        return None
 
-    def _lost(self, setting: Setting) -> Cell:
-        last = self._last_words.splitlines()[-1:] or ["it ended without a word"]
+    def _ended(self, cell: Cell) -> Cell:
+        self._watch.end(cell)
+        return cell
+
+    def _lost(self, setting: Setting, *, said: str) -> Cell:
+        last = said.splitlines()[-1:] or ["it ended without a word"]
         return Cell(
-            drafter=self._drafter,
+            drafter=self._subject.label,
             setting=setting.name,
             law=setting.law,
-            verdict=Verdict.INCONCLUSIVE,
             reason=f"the engine failed: {last[0][:300]}",
             level=self._plan.level,
         )

@@ -1,10 +1,10 @@
 """Samples rounds from an engine under a setting, and keeps what the audit needs of each request."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
-from typing import Final, NamedTuple, Protocol
+from itertools import accumulate, count
+from typing import Any, Final, NamedTuple, Protocol, final
 from zlib import crc32
 
 import numpy as np
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from gfcr.audit.law import Laws
 from gfcr.certificate.settings import Setting
-from gfcr.engine.base import Delta, Engine, Request
-from gfcr.engine.server_steps import Steps
+from gfcr.engine.base import Engine, Request
+from gfcr.engine.server_steps import Steps, Traced
 from gfcr.errors import GfcrError
 from gfcr.seeds import seed_of
-from gfcr.speculation.base import Draft
+from gfcr.speculation.base import NOTHING, Draft, Law
 from gfcr.types import FinishReason
 
 PLAIN: Final = 0
@@ -26,9 +26,8 @@ VERIFIED: Final = 1
 BONUS: Final = 2
 """State of a token that follows a whole accepted draft in its step."""
 
-Drafts = Callable[[], Mapping[str, Draft | tuple[int, ...]]]
-"""Returns what the next step will verify, by request id: drafts with the law that each token was
-drawn from (None: a point mass), or only tokens if that law is not known."""
+Drafts = Callable[[], Mapping[str, Draft]]
+"""Returns what the next step will verify, by request id."""
 
 Records = Callable[[], Mapping[str, Steps]]
 """Returns the steps that sampled each request since the last call, by request id, for engines whose
@@ -58,13 +57,26 @@ class Target(Protocol):
 
 
 class Place(NamedTuple):
-    """The engine step that brought some tokens."""
+    """How a token came to be."""
 
+    within: int
+    """Index of the token within the step that brought it."""
+    previous: int
+    """Number of tokens that the step before brought; 0 in the first."""
+    state: int
+    draft: int
+    """Draft token for this position, -1 if there was none."""
+    length: int
+    """Length of the whole draft that the step verified for this request."""
+    told: bool
+    """Whether it is known which law the draft token was drawn from."""
     step: int
     row: int
     running: int
+    """Number of requests that gained tokens in the step."""
 
 
+@final
 @dataclass(kw_only=True)
 class Sampled:
     """One request and its tokens. Lists are parallel, one entry per token."""
@@ -78,50 +90,38 @@ class Sampled:
     """Whether it was to go on after its end-of-sequence token."""
     asked: int = 0
     """Most tokens asked for."""
+    tokens: list[int] = field(default_factory=list[int])
     logprobs: list[float] = field(default_factory=list[float])
     """Log-probs as the engine reports them."""
-    tokens: list[int] = field(default_factory=list[int])
-    index: list[int] = field(default_factory=list[int])
-    """Index of the token within the step that brought it."""
-    previous: list[int] = field(default_factory=list[int])
-    """Number of tokens that the step before brought; 0 in the first."""
-    state: list[int] = field(default_factory=list[int])
-    draft: list[int] = field(default_factory=list[int])
-    """Draft token for this position, -1 if there was none."""
+    places: list[Place] = field(default_factory=list[Place])
     known: list[DraftLaw | None] = field(default_factory=list[DraftLaw | None])
     """Law that the draft token was drawn from; None: a point mass, or not known."""
-    told: list[bool] = field(default_factory=list[bool])
-    """Whether the engine says which law the draft token was drawn from."""
-    length: list[int] = field(default_factory=list[int])
-    """Length of the whole draft that the step verified for this request."""
-    step: list[int] = field(default_factory=list[int])
-    """Number of the engine's step, counted from the round's first."""
-    row: list[int] = field(default_factory=list[int])
-    """Index of the request among those that gained tokens in that step."""
-    running: list[int] = field(default_factory=list[int])
-    """Number of requests that gained tokens in that step."""
-    _last: int = 0
 
-    def add(self, delta: Delta, *, draft: Draft | tuple[int, ...], at: Place) -> None:
-        """Appends the tokens of one step, whose draft was proposed before they were sampled."""
-        num, told = len(delta.tokens), isinstance(draft, Draft)
-        drafts, law = (draft.tokens, draft.law) if isinstance(draft, Draft) else (draft, None)
-        self.tokens += delta.tokens
-        self.logprobs += delta.logprobs
-        self.finish = delta.finish or self.finish
-        self.index += range(num)
-        self.previous += [self._last] * num
-        for j in range(num):
-            self.state.append(VERIFIED if j < len(drafts) else BONUS if drafts else PLAIN)
-            self.draft.append(drafts[j] if j < len(drafts) else -1)
-            held = law is not None and j < len(drafts)
+    def trace(self, step: Traced, *, law: Law | None = None, told: bool = False) -> None:
+        """Notes how one more step brought its tokens, whose drafts were drawn from `law`."""
+        previous = self.places[-1].within + 1 if self.places else 0
+        drafted = min(step.gained, len(step.drafts))
+        after = BONUS if step.drafts else PLAIN
+        for j in range(step.gained):
+            state, draft = (VERIFIED, step.drafts[j]) if j < drafted else (after, -1)
+            verified = (state, draft, len(step.drafts), told)
+            self.places.append(Place(j, previous, *verified, step.step, step.row, step.running))
+            held = law is not None and j < drafted
             self.known.append((law.ids_TM[j], law.probs_TM[j]) if law and held else None)
-        self.told += [told] * num
-        self.length += [len(drafts)] * num
-        self.step += [at.step] * num
-        self.row += [at.row] * num
-        self.running += [at.running] * num
-        self._last = num or self._last
+
+    def ended_wrongly(self, ends: Collection[int] | None) -> bool:
+        """Whether it ended where it should not have, or did not end where it should have.
+
+        No law of single tokens shows that. `ends` are the tokens that end a request, if known.
+        """
+        num = len(self.tokens)
+        cut = self.finish is FinishReason.LENGTH and num != self.asked
+        if ends is None or self.endless or not num:
+            return cut or num > self.asked
+        went_on = any(token in ends for token in self.tokens[:-1])
+        stopped = self.finish is FinishReason.STOP and self.tokens[-1] not in ends
+        missed = self.finish is FinishReason.LENGTH and self.tokens[-1] in ends
+        return cut or num > self.asked or went_on or stopped or missed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,35 +157,20 @@ def sample(
 
 
 def retraced(one: Sampled, steps: Steps) -> Sampled:
-    """Rebuilds a request from the engine's own steps, in place of the pieces that were received.
+    """Returns a request with the engine's own steps in place of the pieces that were received.
 
     Raises:
         GfcrError: the record lacks some of its tokens, as after a server's restart.
     """
-    if sum(step.gained for step in steps) != len(one.tokens):
+    recorded = sum(step.gained for step in steps)
+    if recorded != len(one.tokens):
         raise GfcrError(
-            f"the engine recorded {sum(step.gained for step in steps)} of a request's "
-            f"{len(one.tokens)} tokens: was a server started again? Audit once more."
+            f"the engine recorded {recorded} of a request's {len(one.tokens)} tokens: was a server "
+            "started again? Audit once more."
         )
-    made = Sampled(
-        prompt=one.prompt,
-        prompt_id=one.prompt_id,
-        slot=one.slot,
-        finish=one.finish,
-        endless=one.endless,
-        asked=one.asked,
-    )
-    at = 0
+    made = replace(one, places=[], known=[])
     for step in steps:
-        to = at + step.gained
-        delta = Delta(
-            request_id="",
-            tokens=tuple(one.tokens[at:to]),
-            logprobs=tuple(one.logprobs[at:to]),
-        )
-        place = Place(step=step.step, row=step.row, running=step.running)
-        made.add(delta, draft=step.drafts, at=place)
-        at = to
+        made.trace(step)
     return made
 
 
@@ -193,28 +178,36 @@ def _sample(engine: Engine, asking: Asking, *, seed: int, drafts: Drafts | None)
     waiting = list(range(len(asking.prompts)))[::-1]
     done = _named(asking)
     running: dict[str, Sampled] = {}
-    held, total = 0, 0
-    for step in count():
+    laws = 0
+    for number in count():
         while waiting and len(running) < asking.setting.batch:
             i = waiting.pop()
             request = _request(asking, done[i], number=i, seed=seed)
             engine.submit(request)
             running[request.id] = done[i]
         if not running:
-            return done
+            break
         # Read before the step: it verifies these drafts and proposes the next ones.
-        proposed: Mapping[str, Draft | tuple[int, ...]] = drafts() if drafts else {}
+        proposed: Mapping[str, Draft] = drafts() if drafts else {}
         gained = engine.step()
-        asking.progress(total := total + sum(len(delta.tokens) for delta in gained))
         for row, delta in enumerate(gained):
-            draft = proposed.get(delta.request_id, ())
-            held += _size(draft)
-            if held > LAWS and isinstance(draft, Draft):
-                draft = tuple(draft.tokens)
-            if (one := running.get(delta.request_id)) is not None:
-                one.add(delta, draft=draft, at=Place(step, row, len(gained)))
+            draft = proposed.get(delta.request_id, NOTHING)
+            laws += draft.law.probs_TM.size if draft.law else 0
+            one, told = running[delta.request_id], laws <= LAWS
+            step = Traced(
+                step=number,
+                row=row,
+                running=len(gained),
+                gained=len(delta.tokens),
+                drafts=tuple(draft.tokens),
+            )
+            one.trace(step, law=draft.law if told else None, told=told)
+            one.tokens += delta.tokens
+            one.logprobs += delta.logprobs
+            one.finish = delta.finish
             if delta.finish is not None:
-                running.pop(delta.request_id, None)
+                del running[delta.request_id]
+        asking.progress(sum(len(one.tokens) for one in done))
     return done
 
 
@@ -235,29 +228,40 @@ def _id(seed: int, number: int) -> str:
     return f"audit-{seed}-{number}"
 
 
-def _size(draft: Draft | tuple[int, ...]) -> int:
-    law = draft.law if isinstance(draft, Draft) else None
-    return 0 if law is None else law.probs_TM.size
-
-
 def _named(asking: Asking) -> list[Sampled]:
     seen: Counter[tuple[int, ...]] = Counter()
     named: list[Sampled] = []
     for prompt in map(tuple, asking.prompts):
         key = crc32(np.array(prompt, np.int32).tobytes())
-        one = Sampled(prompt=prompt, prompt_id=f"audit-{key:08x}", slot=f"/{seen[prompt]}")
-        one.endless, one.asked = asking.endless, asking.max_tokens
+        one = Sampled(
+            prompt=prompt,
+            prompt_id=f"audit-{key:08x}",
+            slot=f"/{seen[prompt]}",
+            endless=asking.endless,
+            asked=asking.max_tokens,
+        )
         named.append(one)
         seen[prompt] += 1
     return named
 
 
-def contexts(sampled: Sequence[Sampled]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def columns(sampled: Sequence[Sampled]) -> dict[str, NDArray[Any]]:
+    """Returns all that is known of each token except its law, by the names of `Evidence`."""
+    lengths = [len(one.tokens) for one in sampled]
+    places = zip(*(place for one in sampled for place in one.places), strict=True)
+    tokens = [np.array([one.prompt[-1], *one.tokens], np.int32) for one in sampled]
+    told = dict(zip(Place._fields, places, strict=True))
+    return {f"{name}_N": np.array(values, np.int32) for name, values in told.items()} | {
+        "token_N": np.concatenate([some[1:] for some in tokens]),
+        "previous_token_N": np.concatenate([some[:-1] for some in tokens]),
+        "prompt_N": np.repeat(np.array([hash(one.prompt) for one in sampled], np.int64), lengths),
+        "request_N": np.repeat(np.arange(len(sampled), dtype=np.int32), lengths),
+        "position_N": np.concatenate([np.arange(num, dtype=np.int32) for num in lengths]),
+        "context_N": np.array([key for one in sampled for key in _contexts(one)], np.int64),
+    }
+
+
+def _contexts(one: Sampled) -> list[int]:
     """Returns a key per token, equal for equal prompts and tokens before it (64-bit hashes)."""
-    keys: list[int] = []
-    for one in sampled:
-        key = hash(one.prompt)
-        for token in one.tokens:
-            keys.append(key)
-            key = hash((key, token))
-    return np.array(keys, np.int64)
+    before = one.tokens[:-1]
+    return list(accumulate(before, lambda key, token: hash((key, token)), initial=hash(one.prompt)))

@@ -7,8 +7,9 @@ there is, and 1 / ratio bounds the p-value (Ville's inequality; Vovk & Wang, arX
 """
 
 import importlib
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import accumulate, pairwise
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -64,7 +65,9 @@ def check(name: str, ratios: Array) -> Check:
     # A token without probability decides elsewhere; here it must not hide the others.
     ratios = np.nan_to_num(ratios, nan=0.0, posinf=CERTAIN, neginf=-CERTAIN)
     shares = {1.0, *(s for s in (0.3, 0.1, 0.03, 0.01) if s * len(ratios) > 1), 1 / len(ratios)}
-    totals = [_mixed(ratios, share=s) for s in sorted(shares)]
+    with np.errstate(divide="ignore"):  # with a share of 1 no place is right
+        mixed = [np.logaddexp(np.log1p(-s), np.log(s) + ratios) for s in sorted(shares)]
+    totals = [ratio.sum() for ratio in mixed]
     total = float(np.logaddexp.reduce(totals) - np.log(len(totals)))
     return Check(name, total, -1, float(np.exp(-max(total, 0.0))))
 
@@ -87,27 +90,24 @@ def drift(partition: Partition, *, group_N: Ints, time: Index) -> Array:
 def copies(e: Evidence, *, siblings: bool) -> Array:
     """Returns log-ratios by request, if it repeats an earlier one (of its prompt) for a while."""
     firsts = np.flatnonzero(np.r_[True, e.request_N[1:] != e.request_N[:-1]])
-    seen: dict[object, int] = {}
-    total: dict[object, int] = {}
+    seen, total = Counter[int](), Counter[int]()
     found: list[float] = []
     for a, b in zip(firsts, [*firsts[1:], len(e)], strict=True):
         pool = int(e.prompt_N[a]) if siblings else 0
-        places = list(zip(e.position_N[a:b].tolist(), e.token_N[a:b].tolist(), strict=True))
+        places = zip(e.position_N[a:b].tolist(), e.token_N[a:b].tolist(), strict=True)
         keys = _prefixes(places, pool=pool)
         surprise = -np.cumsum(e.given.logp_N[a:b])
         ends = [min(k, len(keys)) for k in PREFIXES]
-        before = total.get(pool, 0)
         parts = [
-            np.log(seen[keys[k - 1]] / before) + surprise[k - 1]
+            np.log(seen[keys[k - 1]] / total[pool]) + surprise[k - 1]
             for k in ends
             if keys[k - 1] in seen
         ]
-        if before:
+        if total[pool]:
             ratio = np.logaddexp.reduce(parts) - np.log(len(PREFIXES)) if parts else -np.inf
             found.append(float(ratio))
-        total[pool] = before + 1
-        for key in keys:
-            seen[key] = seen.get(key, 0) + 1
+        total[pool] += 1
+        seen.update(keys)
     return np.array(found)
 
 
@@ -149,7 +149,7 @@ def _places(e: Evidence, *, deterministic: bool) -> Iterator[tuple[str, Ints]]:
     yield "prompt", _ids(e.prompt_N)
     yield "sibling", _ids(e.prompt_N, e.request_N // 32, e.position_N)
     yield "position", e.position_N
-    yield "place in a step", _ids(e.state_N, e.index_N)
+    yield "place in a step", _ids(e.state_N, e.within_N)
     yield "row of the batch", e.row_N
     yield "number in flight", band(e.running_N)
     yield "step of the engine", e.step_N
@@ -184,24 +184,13 @@ def _before(values: Array, starts: Index, lengths: Index) -> Array:
     return np.maximum(up - np.repeat(up[starts], lengths, 0), 0.0)
 
 
-def _prefixes(places: Sequence[tuple[int, int]], *, pool: int) -> list[int]:
-    key, keys = hash(pool), list[int]()
-    for place in places:
-        key = hash((key, place))
-        keys.append(key)
-    return keys
+def _prefixes(places: Iterable[tuple[int, int]], *, pool: int) -> list[int]:
+    keys = accumulate(places, lambda key, place: hash((key, *place)), initial=hash(pool))
+    return list(keys)[1:]
 
 
 def _earlier(ratio: Array) -> Array:
     """Returns by row the log of the mean over the columns before it."""
     num = len(ratio)
-    if num < 2:
-        return np.zeros(0)
     masked = np.where(np.tri(num, k=-1, dtype=np.bool_), ratio, -np.inf)[1:]
     return np.logaddexp.reduce(masked, axis=1) - np.log(np.arange(1, num))
-
-
-def _mixed(ratios: Array, *, share: float) -> float:
-    if share >= 1:
-        return float(ratios.sum())
-    return float(np.logaddexp(np.log1p(-share), np.log(share) + ratios).sum())

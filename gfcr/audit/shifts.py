@@ -4,7 +4,7 @@ Sums are kept by band, so that a bias can be supposed from a position on, or in 
 Bands are octaves: band b holds positions (or draft lengths) from 2^(b-1) to 2^b - 1, band 0 is 0.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, final
@@ -36,16 +36,16 @@ class Shifts:
     """Number of tokens whose law has room: no token has nearly all the mass."""
     room_T: Array
     """Total variation that each tilt reaches."""
-    surprise_T: Array
-    """Amount that each tilt would add to the surprises."""
-    cells: Mapping[str, Array]
-    """Amount that each tilt would add to each cell, (T, K) by partition."""
+    tests: Mapping[str, Array]
+    """Amount that each tilt would add to what is summed, by test, (T, K); K: number of cells."""
 
     def tail(self, kind: int, *, first: int = 0) -> "Shifts":
         """Returns the sums of the bands from `first` on."""
-        names = ("counted", "open", "room_T", "surprise_T")
-        cells = {name: sums[kind, first:].sum(0) for name, sums in self.cells.items()}
-        return Shifts(**{n: getattr(self, n)[kind, first:].sum(0) for n in names}, cells=cells)
+        counted, open_, room = (
+            sums[kind, first:].sum(0) for sums in (self.counted, self.open, self.room_T)
+        )
+        tests = {name: sums[kind, first:].sum(0) for name, sums in self.tests.items()}
+        return Shifts(counted=counted, open=open_, room_T=room, tests=tests)
 
 
 def band(values: Ints) -> Ints:
@@ -85,16 +85,18 @@ def measure(
         np.add.at(sums[DRAFT], bands_2N[DRAFT][counted], values[counted])
         return sums
 
+    def by_tilt(of: Callable[[Array], Array]) -> Array:
+        return np.stack([by_band(of(change)) for change in changes], axis=2)
+
     planted = {**tilts.TILTS, "to_half": partial(tilts.towards, to=half)}
-    moved = [tilt(law, distance=distance) - law for tilt in planted.values()]
+    changes = [tilt(law, distance=distance) - law for tilt in planted.values()]
     open_ = law.max(-1) <= 1 - distance
+    tests = {name: by_tilt(partial(masses, cell=cell)) for name, cell in cells.items()}
+    tests["surprise"] = by_tilt(lambda change: (change * log).sum(-1, keepdims=True))
+    tests["top"] = tests["rank"][..., :1]
     return Shifts(
         counted=by_band(np.ones(len(law))),
         open=by_band(open_.astype(np.float64)),
-        room_T=by_band(np.stack([0.5 * np.abs(d).sum(-1) for d in moved], axis=1)),
-        surprise_T=by_band(np.stack([(d * log).sum(-1) for d in moved], axis=1)),
-        cells={
-            name: np.stack([by_band(masses(d, cell)) for d in moved], axis=2)
-            for name, cell in cells.items()
-        },
+        room_T=by_tilt(lambda change: 0.5 * np.abs(change).sum(-1)),
+        tests=tests,
     )

@@ -6,7 +6,7 @@ token ids and the planted half apart. Shapes: N positions, V tokens, S symbols: 
 or a token by itself.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gfcr.audit import tilts
-from gfcr.audit.features import BUCKETS, RARE, Array, Features
+from gfcr.audit.features import BUCKETS, RARE, Array, Cells, Features, masses
 from gfcr.audit.law import TOLERANCE, Laws, target_law
 from gfcr.types import Bools, Ints, Sampling
 
@@ -82,17 +82,18 @@ def symbols(
     parts: list[Symbols] = []
     for some in (slice(i, i + size) for i in range(0, len(logits), size)):
         law, unclear = target_law(logits[some], sampling=sampling, tie=tie)
-        merge = _whole(law) if whole else _merge(law, drafts=drafts[some])
+        symbol_V, ids_S = _whole(law) if whole else _merged(law[0], drafts=drafts[some])
+        cells = Cells(symbol_V[None], len(ids_S))
         proposed = np.zeros((len(law), 0))
         if proposal is not None:
-            drafting = merge.of(target_law(proposal[some], sampling=Sampling()).law)
-            proposed = np.log(np.maximum(drafting, 1e-300))
+            drafting = target_law(proposal[some], sampling=Sampling()).law
+            proposed = np.log(np.maximum(masses(drafting, cells), 1e-300))
         parts.append(
             Symbols(
-                law_NS=merge.of(law),
-                ids_NS=merge.ids_NS,
-                at_N=merge.at(tokens[some]),
-                draft_at_N=np.where(drafts[some] < 0, -1, merge.at(drafts[some])),
+                law_NS=masses(law, cells),
+                ids_NS=np.broadcast_to(ids_S, (len(law), len(ids_S))),
+                at_N=symbol_V[tokens[some]],
+                draft_at_N=np.where(drafts[some] < 0, -1, symbol_V[drafts[some]]),
                 p_N=law[np.arange(len(law)), tokens[some]],
                 rare_N=np.where(law < RARE, law, 0).sum(-1),
                 unclear_N=unclear,
@@ -102,49 +103,29 @@ def symbols(
     return Symbols(*map(_joined, zip(*parts, strict=True)))
 
 
-class _Merge(NamedTuple):
-    ids_NS: Ints
-    of: Callable[[Laws], Laws]
-    """Returns the probability of each symbol."""
-    at: Callable[[Ints], Ints]
-    """Returns the symbol of a token at each position."""
-
-
-def _whole(law: Laws) -> _Merge:
+def _whole(law: Laws) -> tuple[Ints, Ints]:
+    """Returns the symbol of each token, and the token that stands for each symbol: the same."""
     ids: Ints = np.arange(law.shape[1], dtype=np.int32)
-    return _Merge(np.broadcast_to(ids, law.shape), of=np.asarray, at=np.asarray)
+    return ids, ids
 
 
-def _merge(law: Laws, *, drafts: Ints) -> _Merge:
-    """Counts the unlikely tokens of one position together."""
-    group_V = _groups(law.shape[1])
-    apart: Bools = law[0] >= LIKELY
+def _merged(law: Array, *, drafts: Ints) -> tuple[Ints, Ints]:
+    """Returns the same where the unlikely tokens of one position are counted together."""
+    apart: Bools = law >= LIKELY
     apart[drafts[drafts >= 0]] = True
-    own = np.flatnonzero(apart)
-
-    def of(p: Laws) -> Laws:
-        found = np.zeros((1, GROUPS + len(own)))
-        found[0, :GROUPS] = np.bincount(group_V, np.where(apart, 0, p[0]), GROUPS)
-        found[0, GROUPS:] = p[0, own]
-        return found
-
-    def at(tokens: Ints) -> Ints:
-        place = GROUPS + np.less(own, tokens[:, None]).sum(-1)
-        return np.where(apart[tokens], place, group_V[tokens]).astype(np.int32)
-
-    ids = np.concatenate([_firsts(law.shape[1]), own]).astype(np.int32)
-    return _Merge(ids[None], of, at)
+    own = np.flatnonzero(apart).astype(np.int32)
+    group_V, firsts = _groups(len(law))
+    symbol_V = group_V.copy()
+    symbol_V[own] = GROUPS + np.arange(len(own))
+    return symbol_V, np.concatenate([firsts, own])
 
 
 @cache
-def _groups(vocab: int) -> Ints:
+def _groups(vocab: int) -> tuple[Ints, Ints]:
+    """Returns the group of each token, and the first token of each group."""
     ids = np.arange(vocab, dtype=np.int32)
-    return (ids % BUCKETS + BUCKETS * tilts.half(vocab)).astype(np.int32)
-
-
-@cache
-def _firsts(vocab: int) -> Ints:
-    return np.unique(_groups(vocab), return_index=True)[1].astype(np.int32)
+    groups = (ids % BUCKETS + BUCKETS * tilts.half(vocab)).astype(np.int32)
+    return groups, np.unique(groups, return_index=True)[1].astype(np.int32)
 
 
 def _joined(rows: Sequence[NDArray[Any]]) -> NDArray[Any]:

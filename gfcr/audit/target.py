@@ -1,4 +1,4 @@
-"""The trainer's model as the target: transformers in float32, on the engine's own prefixes."""
+"""The trainer's model as the target, and a noisy copy: a draft model, or an older policy."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -8,13 +8,19 @@ from typing import Any, Final, final
 from gfcr.audit.law import Laws
 from gfcr.engine.base import Weights
 
+NOISE: Final = 0.15
+"""Noise on each weight tensor, in standard deviations of the target's tensor."""
+
 LOGITS: Final = 8_000_000
 """Most logits computed at once."""
 
 
 @final
 class ModelTarget:
-    """The `sampler.Target` of a model folder; neighbours with one prompt compute it once."""
+    """The `sampler.Target` of a model folder, by transformers in float32.
+
+    Neighbours with one prompt compute it once.
+    """
 
     def __init__(self, folder: str | Path) -> None:
         """Loads the model of a folder."""
@@ -56,3 +62,24 @@ class ModelTarget:
             logits = logits.float().cpu().numpy()
         for i, completion in enumerate(completions):
             yield logits[i, : len(completion)]
+
+
+def noisy(target: Path, *, folder: Path) -> Path:
+    """Saves the target with noise on its matrices, as a draft model or an older policy.
+
+    It has the target's size: it saves no time, and an audit needs none saved.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    library: Any = torch
+    loader: Any = AutoModelForCausalLM
+    draft = loader.from_pretrained(str(target), dtype=library.float32)
+    generator = library.Generator().manual_seed(0)
+    with library.no_grad():
+        for parameter in draft.parameters():
+            if parameter.dim() > 1:
+                noise = library.randn(parameter.shape, generator=generator)
+                parameter.add_(NOISE * parameter.std() * noise)
+    draft.save_pretrained(folder)
+    return folder

@@ -17,16 +17,14 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from gfcr import models, registry
-from gfcr.audit import weights
-from gfcr.audit.drafters import Subject
+from gfcr.audit.asked import Asked
+from gfcr.audit.drafters import Subject, make_restless
 from gfcr.audit.judge import audit_cell
 from gfcr.audit.kept import path_of
 from gfcr.audit.memory import Learning, remembers
 from gfcr.audit.plan import MAX_LENGTH, Plan
 from gfcr.audit.prompts import LARGE, PROMPT, Asks, long, ordinary
-from gfcr.audit.restless import make_restless
-from gfcr.audit.rounds import Asked
-from gfcr.audit.target import ModelTarget
+from gfcr.audit.target import ModelTarget, noisy
 from gfcr.certificate import record, sources
 from gfcr.certificate.cell import judged
 from gfcr.certificate.settings import Setting
@@ -65,7 +63,7 @@ def _run(
         proposal = ModelTarget(drafter.core.folder)
     # Stock vLLM on a CPU cannot take new weights, which drafters with a memory need.
     if drafter is not None and remembers(drafter) and config.fixes:
-        older = ModelTarget(weights.noisy(folder, folder=scratch / "older"))
+        older = ModelTarget(noisy(folder, folder=scratch / "older"))
         memory = Learning(engine, drafter=drafter, now=target.weights, older=older.weights)
         proposal = proposal or older
     _say(out, kind="engine", fixes=list(engine.fixes), device=record.device_name())
@@ -109,7 +107,7 @@ def _run(
 def _drafter(subject: Subject, *, plan: Plan, scratch: Path) -> Drafter | None:
     """Returns the subject's drafter, or None without one; it never pauses for long."""
     # A model that it lacks is the target with noise.
-    made = weights.noisy(plan.folder, folder=scratch / "draft") if subject.lacks_model else ""
+    made = noisy(plan.folder, folder=scratch / "draft") if subject.lacks_model else ""
     drafter = subject.fetched(model=str(made))
     if drafter is not None and drafter.core is not drafter:
         make_restless(drafter)
@@ -123,8 +121,7 @@ def _kept(plan: Plan, subject: Subject, setting: Setting, *, fixes: Sequence[str
     """
     if plan.keep is None or not setting.seeded:
         return None
-    engine, part = registry.spec("engine", plan.audited), subject.build()
-    drafter = registry.spec("drafter", part) if part is not None else None
+    engine, drafter = registry.spec("engine", plan.audited), subject.whole
     what = record.essence(engine, drafter, model=plan.model), models.digest_of(plan.folder)
     code = sources.digest_of(engine, drafter), record.now_versions(), fixes, record.device_name()
     about = what, code, asdict(setting), plan.max_tokens, plan.seed

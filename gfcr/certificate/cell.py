@@ -3,10 +3,10 @@
 The verdict is a function of the recorded figures alone (`judged`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final, NamedTuple, final
+from typing import Final, final
 
 NONE: Final = "none"
 """Called a drafter where the engine does not speculate."""
@@ -47,13 +47,6 @@ class Verdict(StrEnum):
     BIASED = "biased"
     INCONCLUSIVE = "inconclusive"
     """Not biased as far as seen, but the sample could not have shown a bias of stated size."""
-
-
-class Worst(NamedTuple):
-    """The test with the least corrected p-value."""
-
-    name: str
-    p_value: float
 
 
 @final
@@ -161,14 +154,12 @@ def judged(cell: Cell) -> Cell:
     return replace(cell, verdict=Verdict.LOSSLESS, reason=why)
 
 
-def worst(tests: Mapping[str, Mapping[str, float]]) -> Worst:
-    """The least p-value, corrected for every test made."""
-    found = [
-        Worst(name, p * len(made) / SHARES[family])
-        for family, made in tests.items()
-        for name, p in made.items()
-    ]
-    return min(found, key=lambda w: w.p_value, default=Worst("", 1.0))
+def verdict_of(cells: Iterable[Cell]) -> Verdict:
+    """`biased` if any cell is; `lossless` if all cells that the engine accepts are."""
+    found = {c.verdict for c in cells if not c.refused}
+    if Verdict.BIASED in found:
+        return Verdict.BIASED
+    return Verdict.LOSSLESS if found == {Verdict.LOSSLESS} else Verdict.INCONCLUSIVE
 
 
 def wrong_logprobs(cell: Cell) -> str:
@@ -195,10 +186,9 @@ def _bias(cell: Cell) -> str:
             f"log-probs: those reported for {kind} tokens are {gap['mean']:.1e} nats from the law "
             f"sampled from on average, {gap['most']:.1e} at most"
         )
-    name, p = worst(cell.tests)
-    if cell.p_value < p:
-        name, p = cell.test, cell.p_value
-    return f"'{name}' has corrected p = {p:.1e} < {cell.level:.1e}" if p < cell.level else ""
+    if cell.p_value < cell.level:
+        return f"'{cell.test}' has corrected p = {cell.p_value:.1e} < {cell.level:.1e}"
+    return ""
 
 
 def _missing(cell: Cell) -> str:

@@ -56,15 +56,13 @@ class Standing:
         """Of the run: the word, the certificate's hash, and what it holds under."""
         if self.under is None:
             return {TAG: self.word}
-        versions = {f"{_VERSION}{name}": v for name, v in self.under.versions.items()}
-        named = self.certificate.hash if self.certificate else ""
         return {
             TAG: self.word,
-            HASH: named,
+            HASH: self.certificate.hash if self.certificate else "",
             _DEVICE: self.under.device,
             _SOURCES: self.under.sources,
             _MAX_DRAFT: str(self.max_draft),
-            **versions,
+            **{f"{_VERSION}{name}": v for name, v in self.under.versions.items()},
         }
 
     def keep(self, folder: Path) -> None:

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, final
 
-from gfcr.certificate.cell import POWER, Cell, Verdict
+from gfcr.certificate.cell import POWER, Cell, Verdict, verdict_of
 from gfcr.certificate.settings import law_of
 from gfcr.certificate.sources import digest_of
 from gfcr.errors import GfcrError
@@ -29,8 +29,6 @@ VERSIONED: Final = (
     "numpy",
 )
 """A certificate expires when any of these changes."""
-
-WORST_FIRST: Final = (Verdict.BIASED, Verdict.INCONCLUSIVE, Verdict.LOSSLESS)
 
 FREE: Final = {
     "step_s": "simulated seconds: only the clock of the fake engine",
@@ -67,11 +65,8 @@ class Certificate:
 
     @property
     def verdict(self) -> Verdict:
-        """`biased` if any cell is; `lossless` if all cells that the engine accepts are."""
-        found = {c.verdict for c in self.cells if not c.refused}
-        if Verdict.BIASED in found:
-            return Verdict.BIASED
-        return Verdict.LOSSLESS if found == {Verdict.LOSSLESS} else Verdict.INCONCLUSIVE
+        """The worst of its cells."""
+        return verdict_of(self.cells)
 
     @property
     def hash(self) -> str:
@@ -242,7 +237,7 @@ def covered(certificate: Certificate, *, sampling: Sampling, max_draft: int = 0)
     """
     law = law_of(sampling)
     alike = [c for c in certificate.cells if dict(c.law) == law]
-    verdict = next((v for v in WORST_FIRST if v in {c.verdict for c in alike}), None)
+    verdict = verdict_of(alike) if alike else None
     if verdict is not Verdict.LOSSLESS:
         return verdict
     # The first token of a completion is sampled, the drafts are for the others.

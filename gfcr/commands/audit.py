@@ -64,6 +64,7 @@ def _plan(options: argparse.Namespace) -> "Plan":
         made = plan.of_strategy(options.strategy, changes=engine_changes(options.overrides))
     else:
         made = plan.of_drafters(options.drafter, changes=engine_changes(options.overrides))
+    engine = dict(made.engine) | ({"fixes": False} if options.unpatched else {})
     given = {
         "model": options.model,
         "settings": options.settings and settings.named(options.settings),
@@ -72,17 +73,15 @@ def _plan(options: argparse.Namespace) -> "Plan":
         "minutes": options.minutes,
     }
     kept = {key: value for key, value in given.items() if value}
-    return replace(made, fixes=not options.unpatched, seed=options.seed, **kept)
+    return replace(made, engine=engine, seed=options.seed, **kept)
 
 
 def _outcome(found: "list[Certificate]", *, files: list[Path]) -> Outcome:
-    from gfcr.certificate.cell import Verdict
+    from gfcr.certificate.cell import Verdict, verdict_of
     from gfcr.commands.audit_display import audit_table
 
     cells = [cell for held in found for cell in held.cells]
-    verdicts = {c.verdict for c in cells if not c.refused}
-    overall = Verdict.BIASED if Verdict.BIASED in verdicts else Verdict.INCONCLUSIVE
-    overall = Verdict.LOSSLESS if verdicts == {Verdict.LOSSLESS} else overall
+    overall = verdict_of(cells)
     data: dict[str, Any] = {
         "verdict": overall,
         "cells": [asdict(cell) for cell in cells],

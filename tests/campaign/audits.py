@@ -12,9 +12,9 @@ from typing import Final, final
 import numpy as np
 from scipy.stats import beta
 
+from gfcr.audit.asked import Asked
 from gfcr.audit.judge import audit_cell
 from gfcr.audit.law import Laws
-from gfcr.audit.rounds import Asked
 from gfcr.audit.tilts import TILTS, Tilt
 from gfcr.certificate.cell import DISTANCE, LEVEL, SAMPLES, Cell, Prompts, Verdict
 from gfcr.certificate.settings import SETTINGS

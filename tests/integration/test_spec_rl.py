@@ -11,8 +11,7 @@ from vllm.v1.sample import rejection_sampler
 from gfcr import strategy as strategies
 from gfcr.audit import SETTINGS, Asked, Cell, Prompts, Verdict, audit_cell
 from gfcr.audit.sampler import Asking, Sampled, sample
-from gfcr.audit.target import ModelTarget
-from gfcr.audit.weights import noisy
+from gfcr.audit.target import ModelTarget, noisy
 from gfcr.engine.vllm import Vllm
 from gfcr.engine.vllm_drafts import pending
 from gfcr.engine.vllm_loop import VllmEngine
@@ -82,7 +81,7 @@ class Floor:
 @pytest.fixture
 def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[SpecRl], Floor]]:
     monkeypatch.setattr("gfcr.certificate.cell.ROUND", 6000)
-    monkeypatch.setattr("gfcr.audit.weights.NOISE", 0.04)
+    monkeypatch.setattr("gfcr.audit.target.NOISE", 0.04)
     begun: list[Floor] = []
 
     def begin(drafter: SpecRl) -> Floor:

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gfcr.audit.asked import Asked
 from gfcr.audit.judge import audit_cell
-from gfcr.audit.rounds import Asked, Ended
+from gfcr.audit.kept import Gathered
 from gfcr.audit.tilts import TILTS
 from gfcr.certificate.cell import Cell, Prompts, Verdict
 from gfcr.certificate.settings import SETTINGS
@@ -96,7 +97,7 @@ def test_the_missing_number_goes_down_from_command_to_command(tmp_path: Path) ->
         prompts=Prompts(prompts=[(2, 3), (4, 5)], max_tokens=32, repeats=4, tokens=256),
         level=1e-9,
         seconds=0,
-        kept=tmp_path / "t1.npz",
+        kept=tmp_path / "t1.pickle",
     )
     cells = [audit_cell(ToyEngine(law=law, seed=i), asked=asked) for i in range(3)]
     assert [c.tokens for c in cells] == [512, 768, 1024]
@@ -110,11 +111,11 @@ def test_the_missing_number_goes_down_from_command_to_command(tmp_path: Path) ->
 
 
 def test_a_number_that_was_stated_grows_only_where_it_did_not_suffice() -> None:
-    ended, stated = Ended(tokens=100), list[int]()
+    gathered, stated = Gathered(tokens=100), list[int]()
     for estimate in (900, 0, 1_200, 800, 950, 2_000, 2_500):
-        ended.looked(power=0.5, wanted=estimate)
-        stated.append(ended.wanted)
-        ended.tokens += 200
+        gathered.looked(power=0.5, wanted=estimate)
+        stated.append(gathered.wanted)
+        gathered.tokens += 200
     assert stated == [900, 900, 900, 800, 950, 2_000, 2_000]
 
 

@@ -51,19 +51,18 @@ def test_an_experiment_is_audited_as_it_would_run(tmp_path: Path) -> None:
     asked = plan.of_experiment(file)
     (subject,) = asked.drafters
     assert subject.build() == Ngram(draft_length=2)
-    assert asked.model == "demo-tail" and asked.engine is not None
-    assert asked.engine.max_running == 7
+    assert asked.model == "demo-tail" and asked.engine["max_running"] == 7
     assert [s.law for s in asked.settings] == [{**SETTINGS["t1"].law, "temperature": 0.8}]
     file.write_text("engine: {name: fake}")
     with pytest.raises(ConfigError, match=r"engine\.name=fake cannot be audited.*vllm_server"):
         plan.of_experiment(file)
     over = plan.of_experiment(file, overrides=["engine=pool", "engine.size=3"])
-    assert over.engine == Pool(size=3)
+    assert registry.build("engine", over.engine) == Pool(size=3)
 
 
 def test_engine_settings_are_given_as_a_run_takes_them() -> None:
     asked = plan.of_drafters("ngram", changes={"name": "vllm_server", "dtype": "bfloat16"})
-    assert asked.changes["name"] == "vllm_server" and asked.engine is None
+    assert asked.engine == {"name": "vllm_server", "dtype": "bfloat16"}
     for changes, told in (({"dtyp": "bfloat16"}, "dtype"), ({"name": "fake"}, "cannot be audited")):
         with pytest.raises(ConfigError, match=told):
             plan.of_strategy("grpo", changes=changes)

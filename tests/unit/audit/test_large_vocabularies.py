@@ -1,19 +1,22 @@
 """Unlikely tokens of a large vocabulary are counted together: what is tested has a known law."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 
 import numpy as np
 from numpy.testing import assert_allclose
 
 from gfcr.audit import features
-from gfcr.audit.evidence import Evidence, Scorer, arrays_of, built, join
+from gfcr.audit.asked import Asked
+from gfcr.audit.evidence import Evidence, gather, join
 from gfcr.audit.features import Array
 from gfcr.audit.law import Laws, target_law
 from gfcr.audit.prompts import LARGE, Asks, ordinary
-from gfcr.audit.sampler import VERIFIED, Sampled
+from gfcr.audit.sampler import VERIFIED, Place, Sampled
 from gfcr.audit.symbols import symbols
 from gfcr.audit.tilts import half
+from gfcr.certificate.cell import Prompts
+from gfcr.certificate.settings import SETTINGS
 from gfcr.types import Ints, Sampling
 
 VOCAB = 33_001
@@ -61,38 +64,59 @@ class Target:
             yield logits(len(tokens)) + 9
 
 
+ASKED = Asked(
+    target=Target(), setting=SETTINGS["t1"], prompts=Prompts(prompts=[(0, 1)], max_tokens=14)
+)
+
+
 def drawn(num: int, *, seed: int) -> Sampled:
     """A request whose tokens follow the law of `Target`; half of its drafts are right."""
     random, law = np.random.default_rng(seed), target_law(logits(num), sampling=PLAIN).law
     tokens = [int(random.choice(VOCAB, p=row)) for row in law]
     draft = [t if i % 2 else (t + 1) % VOCAB for i, t in enumerate(tokens)]
-    one = Sampled(prompt=(seed, 1), tokens=tokens, state=[VERIFIED] * num, draft=draft)
-    for name in ("index", "previous", "length", "step", "row", "running"):
-        setattr(one, name, list(range(num)))
+    places = [
+        Place(i, i, VERIFIED, d, length=i, told=True, step=i, row=i, running=i)
+        for i, d in enumerate(draft)
+    ]
     said = np.log(law[range(num), tokens]).tolist()
-    return replace(one, known=[None] * num, told=[True] * num, logprobs=said)
+    known = [None] * num
+    return Sampled(prompt=(seed, 1), tokens=tokens, places=places, known=known, logprobs=said)
+
+
+def same(one: object, other: object) -> bool:
+    """Whether two records hold equal arrays."""
+    if is_dataclass(one):
+        return all(same(getattr(one, f.name), getattr(other, f.name)) for f in fields(one))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return all(same(one[name], other[name]) for name in one | other)
+    return np.array_equal(one, other, equal_nan=True)  # type: ignore[arg-type]
 
 
 def gathered(seed: int) -> Evidence:
-    scorer = Scorer(target=Target(), sampling=PLAIN, distance=0.01, deterministic=True)
-    return scorer.gather([drawn(12, seed=seed), drawn(14, seed=seed + 1)], seed=seed)
+    return gather([drawn(12, seed=seed), drawn(14, seed=seed + 1)], asked=ASKED, seed=seed)
 
 
 def test_reported_log_probs_are_compared_with_the_token_s_own() -> None:
     found = gathered(0)
     assert np.abs(found.gap_N).max() < 1e-9
-    assert not found.features.impossible_N.any() and found.recovered is not None
-    assert found.shifts.cells["token"].shape[-1] == features.BUCKETS
+    assert not found.features.impossible_N.any() and len(found.recovered) > 0
+    assert found.shifts.tests["token"].shape[-1] == features.BUCKETS
 
 
 def test_drafts_drawn_at_random_do_not_decide_what_is_counted_together() -> None:
     """Such a draft often is the token kept: to set it apart would tell of the token."""
-    scorer = Scorer(target=Target(), sampling=PLAIN, distance=0.01, deterministic=False)
-    one = replace(drawn(14, seed=3), told=[False] * 14)
-    same = scorer.gather([one], seed=0)
-    other = scorer.gather([replace(one, draft=one.draft[::-1])], seed=0)
-    for path, array in arrays_of(same.features).items():
-        assert (arrays_of(other.features)[path] == array).all(), path
+    drafts = [place._replace(told=False) for place in drawn(14, seed=3).places]
+    shuffled = [p._replace(draft=q.draft) for p, q in zip(drafts, drafts[::-1], strict=True)]
+    found = [
+        gather(
+            [replace(drawn(14, seed=3), places=places)],
+            asked=replace(ASKED, deterministic=False),
+            seed=0,
+        )
+        for places in (drafts, shuffled)
+    ]
+    assert (found[0].draft_N != found[1].draft_N).any()
+    assert same(found[0].features, found[1].features)
 
 
 def test_a_round_of_a_large_vocabulary_is_small() -> None:
@@ -102,15 +126,12 @@ def test_a_round_of_a_large_vocabulary_is_small() -> None:
             assert len(ordinary(asks).round(endless=endless)) == in_flight
 
 
-def test_evidence_is_joined_and_built_from_its_arrays() -> None:
+def test_evidence_is_joined() -> None:
     one, other = gathered(0), gathered(5)
     both = join([one, other])
     assert len(both) == len(one) + len(other) and len(set(both.request_N.tolist())) == 4
-    again = built(arrays_of(both))
-    assert again.given is again.features
-    for path, array in arrays_of(both).items():
-        assert (arrays_of(again)[path] == array).all(), path
+    assert both.given is both.features
     mixed = join([one, replace(other, given=replace(other.features))])
     assert mixed.given is not mixed.features and len(mixed.given) == len(both)
-    moved = one.shifts.surprise_T + other.shifts.surprise_T
-    assert_allclose(both.shifts.surprise_T, moved)
+    moved = one.shifts.tests["surprise"] + other.shifts.tests["surprise"]
+    assert_allclose(both.shifts.tests["surprise"], moved)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from gfcr.audit.drafters import make_restless
 from gfcr.audit.memory import Learning, remembers
-from gfcr.audit.restless import make_restless
 from gfcr.audit.sampler import Sampled
 from gfcr.engine.fake import Fake, FakeEngine
 from gfcr.speculation.auto import Auto

@@ -1,15 +1,17 @@
 """An engine in bfloat16 is judged by bfloat16's precision: its own rounding is no bias."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
+from gfcr.audit.asked import Asked
 from gfcr.audit.greedy import compare
 from gfcr.audit.judge import audit_cell
 from gfcr.audit.law import Laws, target_law
 from gfcr.audit.rounding import rounding_of
-from gfcr.audit.rounds import Asked
-from gfcr.audit.sampler import PLAIN, Sampled
+from gfcr.audit.sampler import PLAIN, Place, Sampled
 from gfcr.certificate.cell import Cell, Verdict
 from gfcr.certificate.settings import SETTINGS
 from gfcr.types import Sampling
@@ -57,11 +59,13 @@ def test_an_argmax_that_rounding_may_turn_is_left_out(gap: float, clear: int, wr
     """The engine takes the second best token, which lies `gap` nats below the best."""
     logits = np.array([0.0, gap, -5.0])
     target = ToyTarget(ToyModel(np.broadcast_to(logits, (3, 3, 3))))
-    second = Sampled(prompt=(2, 2), tokens=[0], state=[PLAIN], draft=[-1], length=[0])
-    found = compare([second], target=target, rounding=rounding_of("bfloat16"))
-    assert (found.tokens, found.different) == (clear, wrong)
-    exact = compare([second], target=target, rounding=rounding_of("float32"))
-    assert (exact.tokens, exact.different) == (1, 1)
+    place = Place(0, 0, PLAIN, -1, length=0, told=False, step=0, row=0, running=1)
+    second = Sampled(prompt=(2, 2), tokens=[0], places=[place])
+    greedy = Asked(target=target, setting=SETTINGS["greedy"], prompts=PROMPTS)
+    found = compare([second], asked=replace(greedy, dtype="bfloat16"))
+    assert (len(found), found.impossible) == (clear, wrong)
+    exact = compare([second], asked=greedy)
+    assert (len(exact), exact.impossible) == (1, 1)
 
 
 def test_an_edge_that_rounding_may_move_is_left_out() -> None:

@@ -53,7 +53,7 @@ def test_sound_figures_are_lossless(setting: str) -> None:
         ({"p_value": LEVEL / 2}, Verdict.BIASED, "'top' has corrected p = 1.0e-03"),
         ({"impossible": 1}, Verdict.BIASED, "1 tokens were sampled that the target never"),
         ({"power": 0.5, "power_of": {"uniform": 0.5}}, Verdict.INCONCLUSIVE, r"\(uniform\)"),
-        ({"tests": {"scan": {"copies": 1e-9}}}, Verdict.BIASED, "'copies' has corrected p = 2"),
+        ({"test": "copies", "p_value": 2e-9}, Verdict.BIASED, "'copies' has corrected p = 2"),
         ({"ends": 1}, Verdict.BIASED, "1 requests ended where they should not"),
         ({"logprobs": gap(mean=2e-3)}, Verdict.BIASED, "log-probs: those reported for bonus"),
         ({"logprobs": gap(most=0.1)}, Verdict.BIASED, "log-probs"),
