@@ -201,7 +201,9 @@ def _batches(recipe: Recipe, *, codec: CharCodec) -> Iterator[list[Tokens]]:
     rng = random.Random(recipe.seed)
     while True:
         pool = [_tokens(d, codec=codec) for d in itertools.islice(stream, _POOL)]
-        batches = list(bucketed(pool, length=_length, most=recipe.batch_tokens))
+        batches = list(
+            bucketed(pool, length=lambda item: sum(map(len, item)), most=recipe.batch_tokens)
+        )
         rng.shuffle(batches)
         yield from batches
 
@@ -209,10 +211,6 @@ def _batches(recipe: Recipe, *, codec: CharCodec) -> Iterator[list[Tokens]]:
 def _tokens(demonstration: Demonstration, *, codec: CharCodec) -> Tokens:
     completion = (*codec.encode(demonstration.completion), codec.eos_id)
     return codec.prompt(demonstration.prompt), completion
-
-
-def _length(item: Tokens) -> int:
-    return len(item[0]) + len(item[1])
 
 
 def _collate(batch: list[Tokens], *, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
