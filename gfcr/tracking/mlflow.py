@@ -113,9 +113,9 @@ class Mlflow(Tracker):
             self._mirror = None
             upload = shlex.join(["gfcr", "upload", "--uri", self.uri, str(self._folder)])
             print(
-                f"gfcr: MLflow at {self.uri} is not taking records ({cause(error)}). The run goes "
-                f"on and keeps everything in {self._folder}; where its end does not bring that to "
-                f"the store, `{upload}` does.",
+                f"gfcr: MLflow at {self.uri} is not taking records ({cause(error)}). Everything "
+                f"is kept in {self._folder}; where the run's end does not bring that to the store, "
+                f"`{upload}` does.",
                 file=sys.stderr,
             )
 

@@ -121,6 +121,7 @@ def test_files_that_cannot_be_kept_are_said_once(tmp_path, capfd):
     folder = write_run(tmp_path / "run", make_card(), tracker=Mlflow(uri=uri))
     words = capfd.readouterr().err
     assert words.count("\n") == 1 and "mlartifacts" in words
+    assert f"Everything is kept in {folder.path}" in words and "goes on" not in words  # it ended
     assert words.endswith(f"`gfcr upload --uri {uri} {folder.path}` does.\n")
 
 
