@@ -51,6 +51,14 @@ class CheckpointError(GfcrError, RuntimeError):
     """A checkpoint is missing, incomplete or belongs to another experiment."""
 
 
+def damaged(file: Path, *, why: str) -> CheckpointError:
+    """Builds the error for a file of a run's folder that is not as the run wrote it."""
+    return CheckpointError(
+        f"{file} is damaged or missing ({why}): put it back from a copy, or start over with "
+        "--fresh, which keeps this folder under another name."
+    )
+
+
 class ForeignCheckpointError(CheckpointError):
     """A whole checkpoint is another run's, or another attempt's: no run goes on from it."""
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("study", nargs="?", help="a study's name or YAML file; all without")
-    parser.add_argument("--uri", default="sqlite:///mlflow.db", help="MLflow tracking URI")
+    parser.add_argument("--uri", help="MLflow tracking URI; that of the study's file by default")
     parser.add_argument("--baseline", help="arm to compare with; the study's own by default")
     parser.add_argument(
         "--where",
@@ -45,9 +45,9 @@ def run(options: argparse.Namespace) -> Outcome:
     from gfcr.commands import rendered
     from gfcr.leaderboard import report
 
-    study, runs_asked = asked(options.study)
+    study, runs_asked, uri = asked(options)
     board = leaderboard.build(
-        options.uri,
+        uri,
         study=study,
         asked=runs_asked,
         baseline=options.baseline,
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> Outcome:
     if options.csv is not None:
         options.csv.write_text(leaderboard.to_csv(board), encoding="utf-8")
     if options.html is not None:
-        rollouts = rendered.of_board(board, uri=options.uri)
+        rollouts = rendered.of_board(board, uri=uri)
         report.write(board, path=options.html, rollouts=rollouts)
     return Outcome(data=leaderboard.to_dict(board), text=table_of(board))
 
@@ -72,12 +72,13 @@ def table_of(board: "Leaderboard") -> list[Any]:
     return [leaderboard.to_rich(board), Text(leaderboard.remarks(board))]
 
 
-def asked(given: str | None) -> "tuple[str | None, dict[str, ArmSeed]]":
-    """Returns a study's name and the runs its file asks for by run id; none for a bare name."""
+def asked(options: argparse.Namespace) -> "tuple[str | None, dict[str, ArmSeed], str]":
+    """Returns a study's name, the runs its file asks for by run id, and its store's URI."""
+    given: str | None = options.study
     if given is None or not given.endswith((".yaml", ".yml")):
-        return given, {}
+        return given, {}, options.uri or "sqlite:///mlflow.db"
     study = sweep.load(given, overrides=[])
-    return study.name, asked_by(study)
+    return study.name, asked_by(study), options.uri or study.store
 
 
 def asked_by(study: sweep.Study) -> "dict[str, ArmSeed]":

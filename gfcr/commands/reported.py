@@ -26,8 +26,7 @@ def report_study(study: sweep.Study) -> "tuple[Leaderboard, str]":
     from gfcr import leaderboard
 
     first = study.trials[0].config
-    uri = str(first.tracking.get("uri", "sqlite:///mlflow.db"))
-    asked = asked_by(study)
+    uri, asked = study.store, asked_by(study)
     board = leaderboard.build(uri, study=study.name, baseline=study.baseline, asked=asked)
     html = Path(first.folder) / study.name / "leaderboard.html"
     page = keep(board, uri=uri, experiment=first.tracking.get("experiment"), html=html)

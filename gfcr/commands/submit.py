@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("study", help="a study's name or YAML file")
     parser.add_argument("--name", required=True, help="of the entry: small letters, digits, - _ .")
-    parser.add_argument("--uri", default="sqlite:///mlflow.db", help="MLflow tracking URI")
+    parser.add_argument("--uri", help="MLflow tracking URI; that of the study's file by default")
     parser.add_argument("--baseline", help="arm to compare with; the study's own by default")
     parser.add_argument("--margin", type=within(NonNegative), help="difference that is no matter")
     parser.add_argument("--target", type=within(Finite), help="held-out score to reach")
@@ -38,8 +38,8 @@ def run(options: argparse.Namespace) -> Outcome:
     from gfcr.leaderboard.entry import entry_of
     from gfcr.leaderboard.screen import screen
 
-    study, runs = asked(options.study)
-    records, others = leaderboard.of_file(leaderboard.read(options.uri, study=study), runs=runs)
+    study, runs, uri = asked(options)
+    records, others = leaderboard.of_file(leaderboard.read(uri, study=study), runs=runs)
     board = leaderboard.rank(
         records,
         others=others,

@@ -99,8 +99,9 @@ def disk_problem(error: BaseException, *, folder: Path) -> StoreError | None:
     """Returns an error that says what to do about the disk; None if the cause is another."""
     number = error.errno if isinstance(error, OSError) else None
     if number not in _DISK:
-        # Libraries that write files by themselves keep the system's words at most.
-        number = next((n for n in _DISK if os.strerror(n) in str(error)), None)
+        # Libraries that write files by themselves keep the system's words at most; PyTorch none.
+        words = {**{os.strerror(n): n for n in _DISK}, "] . unexpected pos ": errno.ENOSPC}
+        number = next((n for said, n in words.items() if said in str(error)), None)
     if number is None:
         return None
     named = error.filename if isinstance(error, OSError) and error.filename else folder

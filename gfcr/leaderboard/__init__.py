@@ -6,7 +6,7 @@ The same store gives the same leaderboard, byte for byte: all is sorted, all dra
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from gfcr.errors import unknown_name
+from gfcr.errors import ConfigError, unknown_name
 from gfcr.leaderboard.board import Leaderboard
 from gfcr.leaderboard.figures import to_dict, to_json
 from gfcr.leaderboard.ranking import rank
@@ -109,9 +109,13 @@ def read(uri: str, *, study: str | None = None) -> list[RunRecord]:
     """Reads the runs of a study, or of all. Arguments and errors as `build`."""
     found = read_runs(uri, study=study, series=SERIES)
     if study is not None and not found:
-        raise unknown_name(
-            study, kind="study", allowed={r.study for r in read_runs(uri)}, where=uri
-        )
+        held = {r.study for r in read_runs(uri)}
+        if not held:
+            raise ConfigError(
+                f"{uri} holds no runs: run the study, give the --uri that it was tracked with, or "
+                f"bring its run folders there: `gfcr upload --uri {uri} runs/`."
+            )
+        raise unknown_name(study, kind="study", allowed=held, where=uri)
     return found
 
 

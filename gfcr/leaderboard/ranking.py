@@ -59,8 +59,9 @@ def rank(
     scored = [r for r in (*records, *others) if r.status == "finished" and r.arm not in biased]
     comparisons = 0
     if baseline is not None:
+        beside = {r.arm for r in scored} - {r.arm for r in records}
         comparisons, told = compared_with(
-            usable, baseline=baseline, arms={*expected} - biased, scored=scored
+            usable, baseline=baseline, arms={*expected} - biased - beside, scored=scored
         )
         notes += [*told, *added_seeds(usable), *differences(arms, baseline=baseline)]
         study = Terms(baseline=baseline, margin=margin, limits=limits, comparisons=comparisons)
@@ -83,7 +84,7 @@ def rank(
         excluded=tuple(sorted(excluded, key=lambda e: (e.arm, e.seed, e.run_id))),
         comparisons=comparisons,
         bounds=declared_bounds(usable) if usable else None,
-        missing=missing_of(expected, records=records, by_file=bool(asked)),
+        missing=missing_of(expected, records=[*records, *scored], by_file=bool(asked)),
         notes=(*notes, *_filter_notes(records, kept=kept), *_compares(usable, baseline=baseline)),
     )
 

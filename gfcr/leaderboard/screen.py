@@ -69,15 +69,13 @@ class _Sieve:
 
     def drop(self, reason: Callable[[RunRecord], str | None]) -> None:
         """Leaves out the runs for which `reason` returns one."""
-        kept: list[RunRecord] = []
-        for run in self.runs:
-            why = reason(run)
-            if why is None:
-                kept.append(run)
-            else:
-                out = Excluded(run_id=run.run_id, arm=run.arm, seed=run.seed, reason=why)
-                self.out.append(out)
-        self.runs = kept
+        told = [(run, reason(run)) for run in self.runs]
+        self.runs = [run for run, why in told if why is None]
+        self.out += [
+            Excluded(run_id=run.run_id, arm=run.arm, seed=run.seed, reason=why)
+            for run, why in told
+            if why is not None
+        ]
 
     def keep_usual(
         self,
@@ -150,7 +148,7 @@ def _settings(runs: Sequence[RunRecord], *, compares: Sequence[str]) -> Callable
     names = sorted({n for run in runs for n in run.params if n.startswith(_SAME)})
     values: dict[str, Callable[[RunRecord], str]] = {
         "model": lambda run: run.tags.get("gfcr.model", "?"),
-        **{n: partial(_param, name=n) for n in names},
+        **{n: lambda run, n=n: str(run.params.get(n)) for n in names},
         "held-out prompts": lambda run: _question(asked_of(run)),
         **{told: partial(_given, name=name) for told, name in _GIVEN.items()},
     }
@@ -162,10 +160,6 @@ def _settings(runs: Sequence[RunRecord], *, compares: Sequence[str]) -> Callable
         return ", ".join([task, *(f"{n} {facts[n](run)}" for n in differ)])
 
     return setting
-
-
-def _param(run: RunRecord, *, name: str) -> str:
-    return str(run.params.get(name))
 
 
 def _given(run: RunRecord, *, name: str) -> str:

@@ -77,6 +77,5 @@ def _stored(study: sweep.Study) -> list[RunRecord]:
     from gfcr.tracking.mlflow_client import sqlite_file
     from gfcr.tracking.mlflow_store import read_runs
 
-    uri = str(study.trials[0].config.tracking.get("uri", "sqlite:///mlflow.db"))
-    file = sqlite_file(uri)
-    return [] if file is not None and not file.exists() else read_runs(uri)
+    file = sqlite_file(study.store)
+    return [] if file is not None and not file.exists() else read_runs(study.store)

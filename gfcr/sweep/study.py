@@ -120,6 +120,11 @@ class Study:
         return replace(self, trials=tuple(t for t in self.trials if t.config.name in arms))
 
     @property
+    def store(self) -> str:
+        """The URI of the MLflow store that the study names, or of the default one."""
+        return str(self.trials[0].config.tracking.get("uri", "sqlite:///mlflow.db"))
+
+    @property
     def folder(self) -> Path:
         """The folder that holds the folders of its arms."""
         config = self.trials[0].config

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, final, get_args
 from uuid import uuid4
 
-from gfcr.errors import CheckpointError, near_file
+from gfcr.errors import CheckpointError, damaged, near_file
 from gfcr.process.whose import whose
 from gfcr.tracking import parquet
 from gfcr.tracking.base import RunCard
@@ -106,7 +106,7 @@ class RunFolder:
                     f"spec or seed has changed. Give another output folder, or move this one away."
                 )
             if _identity(held) != _identity(card):
-                raise _damaged(self.path / "run.json", why="it is not the spec of its run_id")
+                raise damaged(self.path / "run.json", why="it is not the spec of its run_id")
             if (self.path / "metrics.jsonl").exists():
                 planned = {name: held.tags[name] for name in _PLANNED if name in held.tags}
                 card = replace(card, roster=held.roster, tags={**card.tags, **planned})
@@ -121,7 +121,7 @@ class RunFolder:
         try:
             return (self.path / "attempt").read_text("utf-8").strip()
         except ValueError as error:
-            raise _damaged(self.path / "attempt", why=str(error)) from error
+            raise damaged(self.path / "attempt", why=str(error)) from error
 
     def whose(self) -> str:
         """Returns which attempt at which run this is, as its checkpoints record it."""
@@ -142,7 +142,7 @@ class RunFolder:
         try:
             return RunCard(**_load(file))
         except TypeError as error:
-            raise _damaged(file, why=str(error)) from error
+            raise damaged(file, why=str(error)) from error
 
     def append(self, step: int, *, metrics: Mapping[str, float], time: float | None = None) -> None:
         """Appends one line to `metrics.jsonl` and flushes it to the operating system."""
@@ -164,7 +164,7 @@ class RunFolder:
                 try:
                     found = MetricLine(**json.loads(line))
                 except (ValueError, TypeError) as error:
-                    raise _damaged(file, why=f"line {number}: {error}") from error
+                    raise damaged(file, why=f"line {number}: {error}") from error
                 yield found
 
     def add_rollouts(self, batch: RolloutBatch, *, spell: Callable[[int], str]) -> None:
@@ -194,11 +194,11 @@ class RunFolder:
         """
         held = self._metrics_bytes()[: mark.metrics]
         if _sha256(held) != mark.digest:
-            raise _damaged(self.path / "metrics.jsonl", why=_CHANGED)
+            raise damaged(self.path / "metrics.jsonl", why=_CHANGED)
         for name, digest in mark.rollouts.items():
             file = self.rollouts / name
             if not file.exists() or _sha256(file.read_bytes()) != digest:
-                raise _damaged(file, why=_CHANGED)
+                raise damaged(file, why=_CHANGED)
         if (self.path / "metrics.jsonl").exists():
             os.truncate(self.path / "metrics.jsonl", mark.metrics)
         kept = {self.rollouts / name for name in mark.rollouts}
@@ -227,12 +227,10 @@ class RunFolder:
     @property
     def status(self) -> Status | None:
         """The status of the run; None before the first `set_status`."""
-        file = self.path / "status.json"
-        if not file.exists():
+        if (held := self.read("status.json")) is None:
             return None
-        status = _load(file).get("status")
-        if status not in get_args(Status):
-            raise _damaged(file, why=f"its status is {status!r}")
+        if (status := held.get("status")) not in get_args(Status):
+            raise damaged(self.path / "status.json", why=f"its status is {status!r}")
         return status
 
     @property
@@ -277,14 +275,7 @@ def _load(file: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(file.read_text("utf-8")))
     except (OSError, ValueError, TypeError) as error:
-        raise _damaged(file, why=str(error)) from error
-
-
-def _damaged(file: Path, *, why: str) -> CheckpointError:
-    return CheckpointError(
-        f"{file} is damaged or missing ({why}): put it back from a copy, or start over with "
-        "--fresh, which keeps this folder under another name."
-    )
+        raise damaged(file, why=str(error)) from error
 
 
 def _identity(card: RunCard) -> dict[str, Any]:

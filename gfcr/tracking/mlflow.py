@@ -13,7 +13,7 @@ from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, ClassVar, Literal, final
 
-from gfcr.errors import GfcrError
+from gfcr.errors import CheckpointError, GfcrError
 from gfcr.tracking.base import RunCard, Tracker
 from gfcr.tracking.folder import MetricLine, RunFolder
 from gfcr.tracking.mlflow_client import cause, full
@@ -57,7 +57,6 @@ class Mlflow(Tracker):
         with self._told():
             self._mirror = Mirror.open(self.uri, folder=folder, experiment=self.experiment)
             self._mirror.reopen()
-            self._mirror.log(self._mirror.folder.metrics())
             self._monitor = self._monitor or _monitor(self.uri, run_id=self._mirror.run_id)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
@@ -84,12 +83,15 @@ class Mlflow(Tracker):
             MLflow's id of the run.
 
         Raises:
+            CheckpointError: the folder is damaged (says which file, and what to do).
             GfcrError: the store cannot be reached (says where and what to do).
         """
         run = RunFolder(folder)
         run.card()
         try:
             return self._upload(folder, status=run.status or "running", result=run.result())
+        except CheckpointError:
+            raise
         except Exception as error:
             raise GfcrError(
                 f"{folder} could not be uploaded to tracking.uri={self.uri} ({cause(error)}). "
@@ -98,7 +100,6 @@ class Mlflow(Tracker):
 
     def _upload(self, folder: Path, *, status: str, result: Mapping[str, object] | None) -> str:
         mirror = Mirror.open(self.uri, folder=folder, experiment=self.experiment)
-        mirror.log(mirror.folder.metrics())
         mirror.log_files(rollouts=self.artifacts == "all")
         mirror.close(status=status, result=result)
         return mirror.run_id
@@ -112,9 +113,9 @@ class Mlflow(Tracker):
             self._mirror = None
             upload = shlex.join(["gfcr", "upload", "--uri", self.uri, str(self._folder)])
             print(
-                f"gfcr: MLflow at {self.uri} is not taking records ({cause(error)}). The run goes "
-                f"on and keeps everything in {self._folder}; where its end does not bring that to "
-                f"the store, `{upload}` does.",
+                f"gfcr: MLflow at {self.uri} is not taking records ({cause(error)}). Everything "
+                f"is kept in {self._folder}; where the run's end does not bring that to the store, "
+                f"`{upload}` does.",
                 file=sys.stderr,
             )
 

@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 
 Points: TypeAlias = dict[tuple[str, int], list[float]]
 """Values by metric and step, those of one step in the order of their times."""
-_FULL: Final = ("disk is full", "No space left on device", "Disk quota exceeded")
-"""Words of SQLite and of the system in errors of a full disk."""
+_ROOM, _WRITE = "make room on the store's disk", "end the process that locks it, or allow writing"
+_REMEDIES: Final = {
+    **dict.fromkeys(("disk is full", "No space left on device", "Disk quota exceeded"), _ROOM),
+    **dict.fromkeys(("database is locked", "readonly database"), _WRITE),
+}
+"""What to do about some errors, by words of SQLite or of the system."""
 
 
 def open_client(uri: str, *, reading: bool = False) -> "MlflowClient":
@@ -41,8 +45,7 @@ def open_client(uri: str, *, reading: bool = False) -> "MlflowClient":
 
 def full(uri: str) -> str:
     """Returns the URI with the absolute path of a SQLite file."""
-    file = sqlite_file(uri)
-    return f"sqlite:///{file}" if file else uri
+    return f"sqlite:///{file}" if (file := sqlite_file(uri)) else uri
 
 
 def sqlite_file(uri: str) -> Path | None:
@@ -97,7 +100,6 @@ def cause(error: Exception) -> str:
     told = optional.missing(error) if isinstance(error, ModuleNotFoundError) else error
     if isinstance(told, GfcrError):
         return str(told).rstrip(".")
-    remedy = "start the server, correct the address, or put the store back from a copy"
-    if any(words in str(error) for words in _FULL):
-        remedy = "make room on the store's disk"
+    other = "start the server, correct the address, or put the store back from a copy"
+    remedy = next((what for words, what in _REMEDIES.items() if words in str(error)), other)
     return f"{type(error).__name__}: {first_line(error)}; {remedy}"

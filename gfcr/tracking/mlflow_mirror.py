@@ -36,7 +36,7 @@ class Mirror:
 
     @classmethod
     def open(cls, uri: str, *, folder: Path, experiment: str | None) -> "Mirror":
-        """Finds or creates the run and its parents, then writes its params and tags.
+        """Finds or creates the run and its parents, then writes its params, tags and metrics.
 
         One that mirrors another folder of the same run, or holds points that the folder lacks, is
         replaced; MLflow keeps it as deleted.
@@ -67,6 +67,7 @@ class Mirror:
                 average(client, where, study=card.study, arm=card.arm)
         mirror = cls(client=client, uri=uri, folder=held, run=run, seen=seen)
         mirror.describe()
+        mirror.log(held.metrics())
         return mirror
 
     @property

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from gfcr.errors import damaged
 from gfcr.types import Bools, Floats
 
 Corrections: TypeAlias = Mapping[str, tuple[Floats, Bools]]
@@ -25,7 +26,7 @@ def write(
     folder: Path, *, update: int, rows: list[dict[str, Any]], types: Mapping[str, str]
 ) -> Path:
     """Writes an update's file, which appears whole or not at all, with columns of these types."""
-    pa, pq = _pyarrow()
+    pa, pq = map(importlib.import_module, ("pyarrow", "pyarrow.parquet"))
     path = folder / f"update-{update:06d}.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
     table = pa.Table.from_pylist(rows, schema=_schema(pa, types))
@@ -36,9 +37,12 @@ def write(
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Returns the rows of a file."""
-    _, pq = _pyarrow()
-    return pq.ParquetFile(path).read().to_pylist()
+    """Returns the rows of a file; raises CheckpointError where it is damaged, and names it."""
+    pq: Any = importlib.import_module("pyarrow.parquet")  # it ships no types
+    try:
+        return pq.ParquetFile(path).read().to_pylist()
+    except (OSError, ValueError) as error:
+        raise damaged(path, why=str(error).rstrip(".")) from error
 
 
 def files(folder: Path) -> dict[int, Path]:
@@ -69,11 +73,6 @@ def corrections_of(path: Path) -> Corrections:
         row["rollout_id"]: (np.array(row["weights"], np.float32), np.array(row["kept"], np.bool_))
         for row in (read(beside) if beside.exists() else ())
     }
-
-
-def _pyarrow() -> tuple[Any, Any]:
-    """Loads pyarrow when first needed; it ships no types."""
-    return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
 
 
 def _schema(pa: Any, types: Mapping[str, str]) -> Any:

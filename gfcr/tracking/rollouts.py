@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from gfcr.tracking import parquet
-from gfcr.types import FinishReason, Floats, Group, Prompt, Rollout, RolloutBatch, Signal, Span
+from gfcr.types import FinishReason, Group, Prompt, Rollout, RolloutBatch, Signal, Span
 from gfcr.values.numbers import real
 
 
@@ -173,18 +173,15 @@ def _rollout_row(rollout: Rollout) -> dict[str, Any]:
 def _signal_row(signal: Signal) -> dict[str, Any]:
     advantage = signal.advantage
     per_token = advantage if isinstance(advantage, np.ndarray) else None
+    mean = float(np.mean(per_token)) if per_token is not None and len(per_token) else None
     return {
         "shaped_reward": signal.reward,
-        "advantage": advantage if per_token is None else _mean(per_token),
+        "advantage": advantage if per_token is None else mean,
         "advantages": per_token,
         "weight": signal.weight,
         "rejected": signal.rejected,
         "scores": json.dumps(dict(signal.scores), default=methodcaller("tolist")),
     }
-
-
-def _mean(values: Floats) -> float | None:
-    return float(np.mean(values)) if len(values) else None
 
 
 def _group(rows: list[dict[str, Any]]) -> Group:

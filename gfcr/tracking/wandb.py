@@ -2,7 +2,8 @@
 
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, final
@@ -46,31 +47,21 @@ class Wandb(Tracker):
             ConfigError: wandb is not installed.
         """
         self._folder = folder
-        try:
+        with self._told():
             self._run = self._open(RunFolder(folder), card=card)
-        except GfcrError:
-            raise
-        except Exception as error:
-            self._lose(error)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Adds one line of metrics, which wandb sends in the background."""
-        if self._run is None:
-            return
-        try:
-            self._run.log(dict(metrics), step=step)
-        except Exception as error:
-            self._lose(error)
+        if self._run is not None:
+            with self._told():
+                self._run.log(dict(metrics), step=step)
 
     def finish(self, *, status: str, result: Mapping[str, object]) -> None:
         """Closes the run with its result as its summary."""
-        if self._run is None:
-            return
-        try:
-            _close(self._run, status=status, result=result)
-        except Exception as error:
-            self._lose(error)
-        self._run = None
+        if self._run is not None:
+            with self._told():
+                _close(self._run, status=status, result=result)
+            self._run = None
 
     def _open(self, folder: RunFolder, *, card: RunCard) -> Any:
         wandb = optional.load("wandb")
@@ -97,13 +88,20 @@ class Wandb(Tracker):
                 run.log(dict(line.metrics), step=line.step)
         return run
 
-    def _lose(self, error: Exception) -> None:
-        self._run = None
-        print(
-            f"gfcr: wandb is not taking records ({type(error).__name__}: {error}). The run goes on "
-            f"and keeps everything in {self._folder}.",
-            file=sys.stderr,
-        )
+    @contextmanager
+    def _told(self) -> Generator[None]:
+        """Gives wandb up where it fails, and says so."""
+        try:
+            yield
+        except GfcrError:
+            raise
+        except Exception as error:
+            self._run = None
+            print(
+                f"gfcr: wandb is not taking records ({type(error).__name__}: {error}). The run "
+                f"goes on and keeps everything in {self._folder}.",
+                file=sys.stderr,
+            )
 
 
 def _close(run: Any, *, status: str, result: Mapping[str, Any]) -> None:

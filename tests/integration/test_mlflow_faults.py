@@ -4,6 +4,7 @@ import errno
 import os
 import sqlite3
 import time
+from argparse import Namespace
 from contextlib import contextmanager
 from importlib import import_module
 from multiprocessing import get_context
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from gfcr.commands import upload
 from gfcr.errors import GfcrError, StoreError
 from gfcr.tracking import mlflow_sqlite
 from gfcr.tracking.mlflow import Mlflow
@@ -119,6 +121,7 @@ def test_files_that_cannot_be_kept_are_said_once(tmp_path, capfd):
     folder = write_run(tmp_path / "run", make_card(), tracker=Mlflow(uri=uri))
     words = capfd.readouterr().err
     assert words.count("\n") == 1 and "mlartifacts" in words
+    assert f"Everything is kept in {folder.path}" in words and "goes on" not in words  # it ended
     assert words.endswith(f"`gfcr upload --uri {uri} {folder.path}` does.\n")
 
 
@@ -130,3 +133,16 @@ def test_want_of_room_is_told_from_other_faults():
     remarked = RuntimeError("(raised as a result of Query-invoked autoflush; ...)\ndisk is full\nx")
     assert cause(remarked) == "RuntimeError: disk is full; make room on the store's disk"
     assert "; start the server" in cause(ConnectionError("refused"))
+    for words in ("database is locked", "attempt to write a readonly database"):
+        told = cause(sqlite3.OperationalError(words))
+        assert told.endswith("; end the process that locks it, or allow writing")
+
+
+def test_a_damaged_run_is_told_and_the_others_are_uploaded(tmp_path):
+    uri = stores.sqlite(tmp_path)
+    runs = [write_run(tmp_path / n, make_card(seed=s)) for s, n in enumerate(("a", "b"))]
+    file = runs[0].updates[1]
+    file.write_bytes(file.read_bytes()[:-20])
+    sent = upload.run(Namespace(folders=[tmp_path], uri=uri))
+    assert sent.code == 1 and [*sent.data["uploaded"]] == [str(runs[1].path)]
+    assert str(file) in sent.data["skipped"][str(runs[0].path)]

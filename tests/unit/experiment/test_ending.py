@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 
+from gfcr.experiment.ending import disk_problem
 from gfcr.tracking.folder import RunFolder
 from tests import commands
 from tests.launchers import VALUES
@@ -53,6 +55,14 @@ def test_a_full_disk_is_named_and_with_room_the_run_goes_on(
     subprocess.run(["mount", "-o", "remount,size=20m", str(small_disk)], check=True)
     code, answer, _ = gfcr(file)
     assert code == 0 and answer["status"] == "finished" and answer["resumed_from"] > 0
+
+
+def test_a_disk_that_fills_up_under_pytorch_is_named_too(small_disk: Path) -> None:
+    with pytest.raises(RuntimeError) as error:
+        torch.save(torch.zeros(2**18), small_disk / "optimizer.pt")
+    told = disk_problem(error.value, folder=small_disk)
+    assert f"{small_disk} cannot be written (No space left on device): free some" in str(told)
+    assert disk_problem(RuntimeError("failed finding central directory"), folder=small_disk) is None
 
 
 def test_a_disk_closed_to_writing_is_named(tmp_path: Path, small_disk: Path) -> None:

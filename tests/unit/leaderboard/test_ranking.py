@@ -92,6 +92,21 @@ def test_runs_beside_the_table_count_as_comparisons_if_they_came_to_a_score():
         assert (board.comparisons, board.notes) == (1, ())
 
 
+def test_an_arm_that_its_file_no_longer_names_is_not_missing_once_it_was_run():
+    roster = {"arms": ["a", "b", "old"], "seeds": [0, 1]}
+    named = [replace(r, result={**r.result, "roster": roster}) for r in some("a", 0.5, seeds=2)]
+    runs = [*named, *some("b", 0.9, seeds=2)]
+    asked = [ArmSeed(arm=r.arm, seed=r.seed) for r in runs]
+    ran = [replace(r, run_id=f"old-{r.seed}") for r in some("old", 0.7, seeds=2)]
+    gone = ranked(runs, asked=asked, others=ran)
+    assert (gone.comparisons, gone.missing) == (2, ())
+    assert "old (not in the table)" in gone.notes[0]
+    half = ranked(runs, asked=asked, others=[ran[0], replace(ran[1], status="paused")])
+    assert (half.comparisons, half.missing) == (2, (ArmSeed(arm="old", seed=1),))
+    never = ranked(runs, asked=asked)
+    assert (never.comparisons, len(never.missing), never.notes) == (2, 2, ())
+
+
 def test_an_arm_with_a_biased_drafter_costs_the_others_nothing():
     biased = [certified(r, "biased") for r in some("b", 0.9)]
     runs = [*some("a", 0.5), *some("c", 0.7)]

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gfcr.errors import CheckpointError
 from gfcr.tracking.looked_at import look_at
 from gfcr.tracking.parquet import files, write_corrections
 from gfcr.tracking.rollouts import read_rollouts, read_update, write_rollouts
@@ -216,3 +217,19 @@ def test_datasets_loads_the_files(tmp_path, monkeypatch):
     assert row["sampled_tokens"] == row["trained_tokens"] == 2
     assert table["rejected"][:3] == [None, "flat", None]
     assert table["group_index"][:3] == [0, 0, None]
+
+
+def test_a_file_that_is_cut_short_or_missing_is_named_with_what_to_do(tmp_path):
+    none = {"samples": (), "groups": (), "aborted": (), "cost": Cost(), "metrics": {}}
+    file = write_rollouts(tmp_path, batch=RolloutBatch(step=0, version=0, **none))
+    whole = file.read_bytes()
+    for left in (whole[:-50], whole[:2], b""):
+        file.write_bytes(left)
+        with pytest.raises(
+            CheckpointError, match=r"update-000000\.parquet is damaged.* from a copy"
+        ):
+            read_update(file)
+    with pytest.raises(CheckpointError, match=r"update-000001\.parquet is damaged or missing"):
+        read_update(tmp_path / "update-000001.parquet")
+    file.write_bytes(whole)
+    assert read_update(file).groups == ()
