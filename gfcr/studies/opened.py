@@ -47,8 +47,16 @@ def changed(
 
 
 def run_shown(study: sweep.Study, *, fresh: bool) -> list[sweep.TrialEnd]:
-    """Runs the trials that have not finished, with progress in the terminal or notebook cell."""
-    return run_study(study, fresh=fresh, show=_cell())
+    """Runs the trials that have not finished, with progress in the terminal or notebook cell.
+
+    Raises:
+        KeyboardInterrupt: the cell was interrupted; says that the same call goes on.
+    """
+    try:
+        return run_study(study, fresh=fresh, show=_cell())
+    except KeyboardInterrupt:
+        told = "the same call goes on, a run that was interrupted from its last checkpoint."
+        raise KeyboardInterrupt(told) from None  # without the frames that waited for it
 
 
 def _cell() -> Callable[[Table[Any]], None] | None:

@@ -48,7 +48,8 @@ def run(
 
     Raises:
         ConfigError: as `gfcr.config.load`.
-        GfcrError: it failed, was interrupted or has no score; the same call resumes it.
+        GfcrError: it failed, was paused or has no score; the same call resumes it.
+        KeyboardInterrupt: it was interrupted; the same call resumes it.
     """
     where = str(source) if isinstance(source, str | Path) else _WHERE
     given = opened.changed(opened.read(source, where=where), values=values, overrides=overrides)

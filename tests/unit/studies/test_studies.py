@@ -11,7 +11,7 @@ import gfcr
 from gfcr.code import optional
 from gfcr.errors import ConfigError, GfcrError
 from gfcr.shown.palette import BASELINE, arm_looks
-from gfcr.studies import StudyHandle, over_seeds
+from gfcr.studies import StudyHandle, opened, over_seeds
 from tests.launchers import HERE
 
 BASE = """
@@ -311,3 +311,15 @@ def test_a_strategy_that_imports_what_was_edited_gets_no_result_of_the_code_befo
             gfcr.run(edited.with_name("base.yaml"), strategy=f"{edited}:mine")
     with pytest.raises(GfcrError, match=r"its code was edited, .* kernel"):
         gfcr.run(edited.with_name("base.yaml"), strategy=f"{edited}:mine")
+
+
+def test_an_interrupted_cell_says_that_the_same_call_goes_on(
+    study: StudyHandle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(opened, "run_study", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="the same call goes on") as raised:
+        study.run()
+    assert raised.value.__suppress_context__, "frames that waited would hide it"
