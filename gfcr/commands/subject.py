@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from gfcr import config as configs
@@ -86,7 +87,7 @@ class Subject:
 
 def is_file(text: str) -> bool:
     """Tells whether a text names the file of an experiment or a study, not a strategy."""
-    return text.partition(":")[0].endswith(_ENDINGS)
+    return text.partition(":")[0].endswith(_ENDINGS) or (Path(text) / "config.yaml").is_file()
 
 
 def experiments(

@@ -81,6 +81,12 @@ def test_what_cannot_be_compared_is_refused(folder: Path) -> None:
     assert none.returncode == 2 and "it has no arm 'a'" in none.stderr
 
 
+def test_of_a_run_s_folder_the_file_in_it_is_named(folder: Path) -> None:
+    (folder / "base.yaml").rename(folder / "config.yaml")
+    done = gfcr("diff", folder, "grpo")
+    assert done.returncode == 2 and f"a folder. Give {folder / 'config.yaml'}" in done.stderr
+
+
 def test_raw_files_differ_in_what_is_written(folder: Path) -> None:
     other = BASE.replace("steps: 4", "steps: '${prompts}'") + "prompts: 4"
     (folder / "other.yaml").write_text(other)
