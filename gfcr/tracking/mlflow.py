@@ -73,8 +73,11 @@ class Mlflow(Tracker):
             self._monitor.finish()
             self._monitor = None
         # After an outage the user has already been told how to upload.
-        with self._told() if self._mirror is not None else suppress(Exception):
+        lost = self._mirror is None
+        with suppress(Exception) if lost else self._told():
             self._upload(self._folder, status=status, result=result)
+            if lost:
+                print(f"gfcr: MLflow at {self.uri} has the whole run now.", file=sys.stderr)
 
     def upload(self, folder: Path) -> str:
         """Brings the store up to date with a run folder; may be repeated without harm.

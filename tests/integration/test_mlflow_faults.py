@@ -146,3 +146,21 @@ def test_a_damaged_run_is_told_and_the_others_are_uploaded(tmp_path):
     sent = upload.run(Namespace(folders=[tmp_path], uri=uri))
     assert sent.code == 1 and [*sent.data["uploaded"]] == [str(runs[1].path)]
     assert str(file) in sent.data["skipped"][str(runs[0].path)]
+
+
+def test_a_store_that_is_back_at_the_end_has_the_whole_run_and_that_is_said(
+    tmp_path, capfd, monkeypatch
+):
+    (tmp_path / "mlflow.db").mkdir()
+    tracker = Mlflow(uri=f"sqlite:///{tmp_path / 'mlflow.db'}")
+    finish = tracker.finish
+
+    def back(**ended):
+        (tmp_path / "mlflow.db").rmdir()
+        finish(**ended)
+
+    monkeypatch.setattr(tracker, "finish", back)
+    write_run(tmp_path / "run", make_card(), tracker=tracker)
+    words = capfd.readouterr().err
+    assert words.index("is not taking records") < words.index("has the whole run now")
+    assert [r.status for r in read_runs(tracker.uri)] == ["finished"]
