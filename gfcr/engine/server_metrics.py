@@ -19,6 +19,7 @@ def parse(text: str) -> EngineStats:
         if name == _PER_POSITION and (found := _PLACE.search(labels)):
             places[int(found[1])] = places.get(int(found[1]), 0.0) + float(value)
     return EngineStats(
+        # The histogram has one entry for each engine step, so that its count is that of passes.
         forward_passes=int(totals.get("iteration_tokens_total_count", 0)),
         generated_tokens=int(totals.get("generation_tokens_total", 0)),
         prompt_tokens=int(totals.get("prompt_tokens_total", 0)),

@@ -69,6 +69,7 @@ class ServerProcess:
     def begin(self) -> None:
         """Starts or restarts the process; loading the model takes a while after that."""
         self._end(signal.SIGKILL)  # one that was there is lost
+        # The address of the process before would be taken for that of the new one.
         self._told.unlink(missing_ok=True)
         through = json.loads(os.environ.get(THROUGH, "[]"))
         placed = [*through, self._number] if through else []
@@ -100,6 +101,7 @@ class ServerProcess:
         process, self._process = self._process, None
         if process is None:
             return
+        # Children may outlive the process: the second signal is sent even if the first sufficed.
         for kind in kinds:
             try:
                 os.killpg(process.pid, kind)

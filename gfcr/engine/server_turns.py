@@ -90,6 +90,7 @@ class Turns(Placement):
         room = self.memory.room(
             serving=self._serving(), rollouts=sum(map(blocks, flights)) + len(flights)
         )
+        # What the request samples may begin a block beyond those of its prompt.
         return room > -(-len(request.tokens) // BLOCK) and self.gate.tokens(least=1, most=1) > 0
 
     def _serving(self) -> int:

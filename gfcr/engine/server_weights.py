@@ -91,6 +91,7 @@ class Outbox:
             self.sent_bytes += len(data)
             self.changed += count
         if self._deltas is not None:
+            # On a CPU these may be the trainer's own tensors, which its next update changes.
             self._held = {name: tensor.clone() for name, tensor in named.items()}
         if before is not None:
             before.remove()

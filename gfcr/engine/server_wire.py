@@ -182,6 +182,7 @@ class Wire:
                 return
             ended, asked = False, int(body["sampling_params"].get("logprobs") or 0)
             async for line in answer.content:
+                # vLLM ends a stream with `data: [DONE]`, which is no JSON.
                 if line.startswith(b"data: {"):
                     event = _read(key, json.loads(line[6:]), asked=asked)
                     ended = ended or event.finish is not None or bool(event.refused)

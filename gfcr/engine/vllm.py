@@ -133,6 +133,7 @@ def repair(config: Vllm) -> tuple[str, ...]:
 
     from gfcr.engine import vllm_fixes
 
+    # Unrepaired engines need this, too, or scores ignore the temperature, also on a GPU.
     vllm_fixes.own_temperatures()
     if config.fixes:
         return vllm_fixes.apply(cpu=current_platform.is_cpu())
@@ -153,6 +154,7 @@ def _start(
     try:
         with left_frozen():
             path = str(folder.path)
+            # Counts of drafts come with the statistics that vLLM logs, and not at all without them.
             return LLM(path, disable_log_stats=False, use_tqdm_on_load=False, **settings)
     except Exception as error:  # vLLM raises a dozen kinds here, all of them about its settings
         raise EngineError(

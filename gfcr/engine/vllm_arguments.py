@@ -36,6 +36,7 @@ def arguments(
         "max_logprobs": -1,
         "weight_transfer_config": {"backend": DISK},
         "worker_extension_cls": EXTENSION,
+        # vLLM 0.32.0 has the route by which requests are aborted only with this option.
         "enable_scale_out": True,
         "disable_uvicorn_access_log": True,
     }

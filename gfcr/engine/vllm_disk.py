@@ -69,6 +69,7 @@ class DiskTransfer(WeightTransferEngine[DiskInit, DiskUpdate]):
         tensors = received(Path(update_info.path), digest=update_info.digest, base=base)
         model: Any = self.model
         model.load_weights(tensors.items())
+        # Weights that were loaded only in part must not report the digest of the whole.
         self.digest = update_info.digest
         self.held = tensors if update_info.keep else None
 

@@ -159,6 +159,7 @@ def rewound_seeds() -> None:
         return output
 
     def _bookkeeping_sync(self: Any, *args: Any, **kwargs: Any) -> Any:
+        # vLLM rewinds the generators that it finds; those hidden here were put back in `_sample`.
         aside, held = unfinished(self), self.input_batch.generators
         for i in aside:
             del held[i]
@@ -255,6 +256,7 @@ def own_temperatures() -> None:
             by_heat.setdefault(heat, []).append(name)
         found: dict[str, Any] = {}
         for heat, names in by_heat.items():
+            # vLLM deletes finished requests from this dictionary; `asked` has to lose them below.
             self.num_prompt_logprobs = left = {name: asked[name] for name in names}
             with _heated(self.sampler, heat):
                 found |= stock(self, *args, **kwargs)
@@ -273,6 +275,7 @@ def _heated(sampler: Any, temperature: float) -> Generator[None]:
     plain = sampler.compute_logprobs
 
     def compute_logprobs(logits: "torch.Tensor") -> "torch.Tensor":
+        # The sampler divides in float32 as well; bfloat16 would round the quotients.
         return plain(logits.float() / temperature)
 
     sampler.compute_logprobs = compute_logprobs

@@ -53,5 +53,6 @@ def gated(stock: Any, *, gate: Gate) -> Any:
         shut_from = None
         return stock(self)
 
+    # `wraps` has copied the module of the stock step, by which `install` sees a patch.
     step.__module__ = __name__
     return step

@@ -78,6 +78,7 @@ def _recording(stock: Any) -> Any:
 
     def update_from_output(self: Any, scheduled: Any, output: Any) -> Any:
         nonlocal number
+        # The stock function forgets the requests that end in this step.
         names = {i: _extra_of(self, i).get("trace") for i in scheduled.num_scheduled_tokens}
         made = stock(self, scheduled, output)
         if any(names.values()):

@@ -134,6 +134,7 @@ class VllmEngine:
             return
         self._check(request_id, tokens=self._live[request_id], new=max_tokens)
         running = self._core.scheduler.requests[request_id]
+        # vLLM 0.32.0 holds the cap twice, and its stop check reads the request's own.
         running.max_tokens = running.sampling_params.max_tokens = max_tokens
 
     def score(
@@ -145,6 +146,7 @@ class VllmEngine:
         flight advance meanwhile; what they gain comes with the next `step`.
         """
         top = min(top, self._vocab)
+        # vLLM samples at least one token for a request, which `_delta` throws away.
         one = Sampling(max_tokens=1, temperature=sampling.temperature or 1.0)
         scoring: list[Request] = []
         for i, tokens in enumerate(sequences):
@@ -163,7 +165,9 @@ class VllmEngine:
 
     def update_weights(self, weights: Weights, *, version: int) -> None:
         """See `Engine.update_weights`. Names are those of the checkpoint (transformers)."""
+        # Held tokens are of the old policy, and would come under the new version at the next step.
         asked.check_still(len(self._live.keys() | {d.request_id for d in self._held}))
+        # Both the check and vLLM read all of it, and a generator can be read only once.
         items = list(weights)
         asked.check_whole((name for name, _ in items), folder=self.folder)
         with self._sleep.loading():
@@ -174,6 +178,7 @@ class VllmEngine:
                     f"vLLM refused the new weights ({type(error).__name__}: {error}). The names "
                     "and shapes must be those of the checkpoint; start the engine again."
                 ) from error
+            # With 64 cached tokens of the old policy log-probs were off by 0.37.
             if not self._core.reset_prefix_cache():
                 raise EngineError("the prefix cache is in use and holds the old policy's values.")
         self.version = version
@@ -205,6 +210,7 @@ class VllmEngine:
         return getattr(worker, "worker", worker).model_runner
 
     def _ask(self, request: Request, *, score: int | None = None) -> Any:
+        # Drafters do not learn from requests that may not be drafted for.
         record = 0 if score is not None or request.draft_budget == 0 else self._speculation.record
         eos = () if request.endless else self.folder.eos
         return self._translate(self.llm, request, eos=eos, score=score, logprobs=record)
@@ -217,6 +223,7 @@ class VllmEngine:
         was, running, begun = self._count, len(self._live), time.perf_counter()
         self._speculation.before(running=running)
         by_client, executed = self._core.step_fn()
+        # This hands the drafts to the scheduler, without which none is ever verified.
         self._core.post_step(model_executed=executed)
         self._count += EngineStats(forward_passes=int(executed))
         deltas: list[Delta] = []

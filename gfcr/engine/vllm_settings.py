@@ -45,8 +45,10 @@ class Settings(EngineConfig):
             "seed": seed,
             "max_model_len": max_length + 1,  # scoring a full sequence samples a token after it
             "max_num_seqs": self.max_running,
+            # vLLM's default reports log-probs before temperature and filters are applied.
             "logprobs_mode": "processed_logprobs",
             "scheduling_policy": "priority",
+            # An abort, a cap or a draft budget has to act on the very next step.
             "async_scheduling": False,
             "skip_tokenizer_init": True,
         }

@@ -46,6 +46,7 @@ class Sleep:
             return
         if self.level == 2:
             self._kept = [(each, each.detach().to("cpu", copy=True)) for each in self._own()]
+        # An engine that fails on its way to sleep must not generate either.
         self._awake = False
         self._llm.sleep(level=self.level)
 

@@ -101,6 +101,7 @@ class Speculation:
             # harm, while requests are in flight: those keep what they have.
             self._core.reset_prefix_cache()
         was, idle = drafting.pace, drafting.idle
+        # Requests beyond the seats wait, so that no step decodes more than there are seats.
         drafting.set_pace(running=0 if idle else min(running, self._seats))
         self._told = not idle
         if drafting.pace != was and drafting.proposer is None:
@@ -150,6 +151,7 @@ class Speculation:
         # vLLM takes laws for all rows or for none: rows without one get a point mass.
         if any(d.law is not None for d in drafts):
             self._runner._draft_probs = self._dense(drafts)
+            # vLLM changes its own list in place before it looks these up in the next step.
             self._runner._draft_prob_req_ids = list(ids)
         self._lookup_s += time.perf_counter() - begun
         return [list(d.tokens) for d in drafts]

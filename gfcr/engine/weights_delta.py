@@ -76,6 +76,7 @@ def decode(before: Tensors, *, delta: Tensors) -> "dict[str, torch.Tensor]":
         if target == name:
             found[name] = tensor
             continue
+        # The tensor may be the receiver's own, which has to stay whole if the delta does not fit.
         new = found[target].clone()
         _bits(new)[tensor.long()] = delta[f"{target}{BITS}"]
         found[target] = new

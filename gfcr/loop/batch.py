@@ -76,6 +76,7 @@ def settle_masked(ledger: Ledger, *, samples: Sequence[Sample], kept: Mapping[st
     trained: dict[str, set[int]] = {}
     learned: dict[str, set[int]] = {}
     for rollout in (s.rollout for s in samples if s.rollout.origin == "fresh"):
+        # Spans hold sampled tokens only, so that a mask over all tokens is narrowed to those.
         mask_T = kept.get(rollout.id, np.zeros_like(rollout.mask_T))[rollout.mask_T]
         places = [(s.request_id, at) for s in rollout.spans for at in range(s.start, s.stop)]
         for (request_id, at), stays in zip(places, mask_T, strict=True):

@@ -77,6 +77,7 @@ class Cell:
         resume = tuple(r for r in job.resume if r.origin != "replay")
         num = job.num_samples - (len(job.resume) - len(resume))
         origin = replace(self.origin, job=replace(job, num_samples=num, resume=resume))
+        # Evaluators judge a group as a whole, and do so again when more rollouts have joined it.
         self.group = self._judging = None
         if num > 0:
             self._session = JobSession(origin, offset=self._opened)
@@ -88,6 +89,7 @@ class Cell:
         """Returns the group as a checkpoint keeps it, without stopping it."""
         session = self._session
         made = [t.rollout() for t in session.trajectories] if session else []
+        # An unfinished rollout has this detail; one with another detail was aborted or has failed.
         partial = [r for r in made if r.complete or r.detail == BATCH_FULL]
         lost = [r for r in made if not r.complete and r.detail != BATCH_FULL]
         # What was not opened yet is not lost either.
@@ -109,6 +111,7 @@ class Cell:
         self._rollouts, lost, going = list(begun.verified), begun.lost, begun.going
         self._opened = begun.opened + 1  # so that no name comes again
         if going is not None and generate.resumes:
+            # A run without an interruption does not replace what a Watcher aborted either.
             cut = sum(r.finish == FinishReason.ABORTED for r in begun.lost)
             num = max(1, going.num_samples - cut, len(begun.partial))
             going = replace(going, num_samples=num, resume=begun.partial)
@@ -145,6 +148,7 @@ class Cell:
             return list(self._rollouts)  # Evaluators judge them anew when they are gone on with
         made = [*self._rollouts, *self._cut]
         if self._session is not None:
+            # A part's `finally` may still end or append to rollouts, and runs before they freeze.
             self._session.cancel()
             made += [self._told(t.rollout()) for t in self._session.trajectories]
         if self._judging is not None:
@@ -226,5 +230,6 @@ def scored_again(
 
 
 def _rescored(rollout: Rollout, logprobs: Floats) -> Rollout:
+    # The prompt's first token has no score, so that scores lie one place before their tokens.
     own_T = logprobs[len(rollout.prompt.tokens) - 1 :]
     return replace(rollout, logprobs_T=np.where(rollout.mask_T, own_T, np.float32(0)))

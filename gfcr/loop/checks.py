@@ -48,6 +48,7 @@ def check_group(group: Any, *, before: Group, by: str) -> Group:
     where = f"group {before.id} of prompt {before.prompt.id!r}"
     if not isinstance(group, Group):
         raise misfit(by, f"returned {kind(group)} for {where}: return the Group")
+    # Rollouts are read-only: the same object holds the same tokens and log-probs.
     if group.id != before.id or list(map(id, group.rollouts)) != list(map(id, before.rollouts)):
         raise misfit(
             by,
@@ -175,6 +176,7 @@ def _values_problem(values: Floats | float, rollout: Rollout, *, what: str) -> s
             f"its {what}s have shape {values.shape} and type {values.dtype}: give one "
             f"real number for each of its {len(rollout)} tokens"
         )
+    # No comparison with NaN is true: `abs > LARGEST` would let it pass.
     wrong = np.flatnonzero(~(np.abs(values.astype(np.float64)) <= LARGEST))
     if len(wrong):
         return f"the {what} of its token {wrong[0]} is {values[wrong[0]]}, not finite"

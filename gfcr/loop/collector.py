@@ -105,6 +105,7 @@ class Collector:
         while self.view.num_accepted < self.view.target and self._offered:
             self._judge(self._offered.popleft())
         if self._missing > 0:
+            # Only a Planner refills: without one the batch ends when none of its groups is live.
             self._begin(self._plan(0))
 
     def map_batch(self) -> None:
@@ -121,6 +122,7 @@ class Collector:
 
     def end(self) -> None:
         """Cuts the groups that are still in flight for the batch."""
+        # The runner has handed over the groups that were offered, and no longer cuts them.
         cut = [r for cell in self._offered for r in cell.cut()] + self._runner.cut(self._begun)
         self._aborted += cut
         self._asides += self._runner.take_asides(self._begun)
@@ -132,6 +134,7 @@ class Collector:
         number = {group_id: n for n, group_id in enumerate(self._begun)}
         return Harvest(
             step=self.view.step,
+            # The order in which groups were judged depends on how long verifiers took.
             groups=tuple(sorted(self.view.groups, key=lambda g: number[g.id])),
             aborted=tuple(self._aborted),
             asides=tuple(self._asides),
@@ -207,6 +210,7 @@ class Collector:
         return jobs
 
     def _start(self, job: Job) -> None:
+        # A dropped batch may have had the same step, but never the same number.
         group_id = f"{self.view.number}:{self._uses.total()}:{job.prompt.id}"
         repeat = self._uses[job.prompt.id]
         self._begun[group_id] = self._live[group_id] = None
@@ -218,6 +222,7 @@ class Collector:
         """Has Referees decide on a group, Recallers add rollouts to it and Filters measure it."""
         group = cell.group
         assert group is not None, "only complete groups are judged"
+        # A Generate part may give a rollout another prompt to be trained under.
         self._known.check_handed_out({id(r.prompt): r.prompt for r in group.rollouts}.values())
         for name, referee in self._strategy.hooks(Referee).items():
             with asking(name):

@@ -108,11 +108,13 @@ def _fork(memory: int) -> _Child:
     ours, theirs = Pipe()
     pid = os.fork()
     if pid:
+        # The keeper sees that the child has closed its end only if it holds no copy of it.
         theirs.close()
         return _Child(pid, ours)
     try:
         _serve(theirs, memory=memory)
     finally:
+        # The child is a copy of a pool's worker, and must never go on with that worker's loop.
         os._exit(0)
 
 
@@ -136,6 +138,7 @@ def _serve(pipe: Any, *, memory: int) -> None:
 
 
 def _answer(pipe: Any, *, memory: int) -> bytes:
+    # This raises once the keeper is gone, which ends the child: nobody is left to be told.
     call = pipe.recv_bytes()
     try:
         function, args = unpack(call)

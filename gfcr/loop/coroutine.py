@@ -54,6 +54,7 @@ class Pending(Generic[T]):
 
     def _finish(self, result: Any, error: BaseException | None) -> None:
         assert not self.done, "resolved twice"
+        # A waiter that is resumed below asks for the result at once.
         self.done, self._result, self.error = True, result, error
         waiters, self._waiters = self._waiters, []
         for resume in waiters:

@@ -61,6 +61,7 @@ class Traffic(Generic[T]):
         request = asker.ask()
         with self.at(f"taking request {request.id!r}"):
             self._engine.submit(request)
+        # A request that the engine has refused must not count as one in flight.
         self._asking[request.id], self._ids[asker] = asker, request.id
 
     def withdraw(self, asker: T) -> None:
@@ -77,6 +78,7 @@ class Traffic(Generic[T]):
         Raises:
             EngineError: the engine failed, or gave an answer that is not valid.
         """
+        # A failed engine is not stepped again: `check` raises its error once parts have run.
         if not self._asking or self._error is not None:
             return
         lease.decoding(left=len(self._asking))
@@ -172,6 +174,7 @@ class Floor:
     address: str = "generate"
     """The strategy address of the Generate part, for messages."""
     traffic: Traffic[Any] = field(init=False)
+    # The order of a set of texts differs between processes, that of a dictionary does not.
     touched: dict[str, None] = field(init=False, default_factory=dict[str, None])
     """Ids of groups whose state may have changed; a step checks only these."""
 
@@ -210,6 +213,7 @@ class Floor:
             PartError: it is no temperature, or the loss would take its tokens for the policy's own.
         """
         heat, ours = real(temperature), sampling.temperature
+        # At temperature 0 engines report log-probs of temperature 1: no correction can use those.
         if heat is not None and (heat == ours or (heat > 0 and self.learns_any_heat)):
             return replace(sampling, temperature=heat)
         raise misfit(

@@ -32,6 +32,7 @@ class Known:
         """
         self.heldout = frozenset(p.tokens for p in heldout)
         self._ledger = ledger
+        # Every checkpoint has an entry for each prompt ever handed out: a digest is small.
         self._prompts: dict[str, str] = {}
         """Digest of each prompt that was handed out, by id."""
         self._lent: dict[int, frozenset[str]] = {}
@@ -86,6 +87,7 @@ class Known:
         """
         admitted = [_of_another(group, run=run) for group in groups]
         for group in admitted:
+            # Another run may know a held-out prompt by another id, but not by other tokens.
             if group.prompt.tokens in self.heldout:
                 raise PartError(f"{run}: prompt {group.prompt.id!r} is held out in this run.")
             self.hand_out([group.prompt])
@@ -123,14 +125,18 @@ class Known:
             for r, why in zip(g.rollouts, reasons(g), strict=True)
             if r.id in stays
         }
+        # Tokens of a replayed rollout that was cut are an earlier batch's, and keep their bin.
         cut = {r.id: (r.spans, "", ABORTED) for r in harvest.aborted if r.origin == "fresh"}
+        # What this batch says of a rollout replaces what was held of it before.
         every = self._held | cut | made
         # Those dropped first: what they share with one that is held is held.
         for name, (spans, _, bin) in sorted(every.items(), key=lambda item: item[0] in kept):
+            # A batch in the making may still train what it was lent: that is settled when it ends.
             if bin and (name in kept or name not in lent):
                 self._ledger.settle(spans, bin=BUFFERED if name in kept else bin)
         self._held = {name: held for name, held in every.items() if name in stays}
         tokens = (spans for spans, _, _ in self._held.values())
+        # Places of tokens take a byte each for the whole run, unless they are folded.
         self._ledger.fold(keep={s.request_id for spans in tokens for s in spans})
 
     def state_dict(self) -> dict[str, Any]:

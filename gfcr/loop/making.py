@@ -69,6 +69,7 @@ class Making:
             BatchCannotFill, PartError: see `Pipeline.next_batch`.
         """
         if not self._open:
+            # The time since the last close, such as the trainer's, is no cost of this batch.
             self._meter = self._meter.anew()
         with self._sinking():
             self._open[number] = self._collector(number, update=update)
@@ -82,8 +83,10 @@ class Making:
             BatchCannotFill, PartError: see `Pipeline.next_batch`.
         """
         with self._sinking():
+            # A sync, an evaluation or sleep has parked requests, and leaves sending them to this.
             self._floor.traffic.go_on()
             self._runner.advance()
+            # Groups of a batch that is done are cut: all that is taken below belongs to these.
             making = [c for c in self._open.values() if not c.done]
             while (cell := self._runner.take()) is not None:
                 next(c for c in making if c.owns(cell)).offer(cell)
@@ -122,10 +125,13 @@ class Making:
             check_harvest(own := collector.harvest())
             harvest = self._joined(own)
             samples = batches.samples(harvest.groups)
+        # Until here a failure has passed the batch to the sink, as one of those that are open.
         del self._open[number]
         first = batches.settle(self._floor.ledger, harvest=harvest)
+        # `Known.keep` settles nothing that a batch in the making is lent, so this comes first.
         self._known.take_back(batch=number)
         self._remember(harvest, view=collector.view)
+        # Observers and Replay have to see this batch first, or their metrics are of the one before.
         parts = part_metrics(self._strategy.parts)
         trained = sum(int(s.rollout.mask_T.sum()) for s in samples)
         meter = self._meter
@@ -191,6 +197,7 @@ class Making:
         """Passes what was made for all open batches to the sink, if one of them fails."""
         try:
             yield
+        # An interrupt counts, too: what was generated is recorded whatever ends the run.
         except BaseException:
             opened, self._open = self._open, {}
             for collector in opened.values():

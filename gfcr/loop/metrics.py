@@ -170,6 +170,7 @@ def _group_metrics(groups: Sequence[Group]) -> dict[str, float]:
         "group/accepted": float(len(accepted)),
         "group/repeated": float(len(accepted) - len({g.prompt.id for g in accepted})),
         "group/size": float(np.mean([len(g.rollouts) for g in groups])) if groups else 0.0,
+        # Rounding can leave equal rewards a deviation that is not quite 0.
         "group/dead_share": float(np.mean([s < 1e-6 for s in spreads])) if spreads else 0.0,
         **{key: float(np.mean(v)) for key, v in values.items()},
     }

@@ -89,6 +89,7 @@ class Runner:
         elif desk.busy:
             desk.wait()
         self._complete()
+        # A part may send requests in `_complete`, and catch the error of an engine that fails then.
         traffic.check()
 
     def finish(self) -> list[Group]:
@@ -136,8 +137,10 @@ class Runner:
         """
         self.cut()
         self._asides = [aside for begun in state for aside in begun.asides]
+        # Their sessions do not go on, so that nothing else would take these tokens out of flight.
         for each in self._asides:
             self._floor.ledger.settle(each.spans, bin=aside(each.role))
+        # Coroutines send requests as soon as they begin: these have to wait for `Traffic.go_on`.
         self._floor.traffic.park()
         for begun in state:
             origin = Origin(
@@ -175,10 +178,12 @@ class Runner:
 
     def _take(self, trajectory: LiveTrajectory, delta: Delta, *, version: int) -> None:
         floor = self._floor
+        # Tokens behind a stop were sampled as well: `stop` settles what is entered here.
         floor.ledger.generated(delta.request_id, num=len(delta.tokens))
         trajectory.extend(delta, version=version)
         if trajectory.stop(new=len(delta.tokens)):
             return
+        # A stop goes first: the last tokens of a request that reached its cap may complete one.
         if delta.finish is not None:
             trajectory.close_request(delta.finish)
             return
@@ -199,6 +204,7 @@ class Runner:
         """Delivers verdicts and advances the groups they concern, until nothing changes."""
         while True:
             self._floor.desk.deliver()
+            # Coroutines that go on below touch groups again, for the next round of this loop.
             touched = list(self._floor.touched)
             self._floor.touched.clear()
             if not touched:

@@ -100,6 +100,7 @@ class Desk:
         """Hands out the results that have arrived, to those who wait for them."""
         self._poll_threads()
         self._poll_processes()
+        # Whoever is resumed below may ask for more, which waits for the next `deliver`.
         answers = list(self._answers)
         self._answers.clear()
         for pending, answer in answers:
@@ -108,6 +109,7 @@ class Desk:
     def wait(self, seconds: float = 0.05) -> None:
         """Blocks for at most `seconds` for results; call when the engine has nothing to do."""
         began = time.perf_counter()
+        # Nothing is decoded now: as many completions as possible are compared in one call.
         if not self._together.ask():
             if self._calling and self._threads:
                 self._threads.wait(seconds)

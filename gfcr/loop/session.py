@@ -60,6 +60,7 @@ class JobSession(SideSession, Session):
             self.trajectories.sort(key=lambda t: int(t.name))  # threads answer in any order
         failure = self._failure()
         if failure is not None and not self.trajectories:
+            # Metrics count failed rollouts by reason; a group without any would only be `empty`.
             for index in range(self.job.num_samples):
                 self.open(index)
         lost = self._lost(failure)
@@ -68,6 +69,7 @@ class JobSession(SideSession, Session):
             problem = problem or trajectory.problem()
             if problem is None:
                 trajectory.seal()
+            # A failed rollout stays in its group, which an aborted one has to leave.
             elif trajectory.finish != FinishReason.ABORTED:
                 trajectory.fail(problem)
         return failure

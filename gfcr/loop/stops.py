@@ -27,6 +27,7 @@ def ends_at(tokens: Sequence[int], *, new: int, sampling: Sampling, codec: Codec
     longest = max(len(stop.encode()) for stop in sampling.stop)
     start = max(0, len(tokens) - new - longest - _SPARE)
     shorter = codec.decode(tokens[start : len(tokens) - new])
+    # A step that verifies drafts brings several tokens, of which the first stop counts.
     for count in range(len(tokens) - new + 1, len(tokens) + 1):
         text = codec.decode(tokens[start:count])
         if _found(text, shorter=shorter, stops=sampling.stop) is not None:
@@ -57,6 +58,7 @@ def _found(text: str, *, shorter: str, stops: Sequence[str]) -> tuple[int, int] 
         stops: the stops.
     """
     known = len(commonprefix([text, shorter]))  # noqa: RUF071 - texts, not paths
+    # A stop that ends within the text in common was complete before, and was found then.
     places = ((text.find(stop, max(0, known + 1 - len(stop))), len(stop)) for stop in stops)
     ends = [(at + size, at) for at, size in places if at >= 0]
     return min(ends, key=itemgetter(0), default=None)

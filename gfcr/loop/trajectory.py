@@ -91,6 +91,7 @@ class LiveTrajectory(Columns):
     def ask(self) -> Request:
         """See `floor.Asker`."""
         job, repeat, name = self._origin.job, self._origin.repeat, f"/{self.name}"
+        # The group's id counts groups: in the seed it would unpair arms that plan other prompts.
         key = (job.step, job.prompt.id, name, self.turns, *([repeat] if repeat else []))
         request = Request(
             id=f"{self.id}#{self.turns}",
@@ -201,6 +202,7 @@ class LiveTrajectory(Columns):
     def problem(self) -> str | None:
         """Returns why this is no valid rollout although Generate returned; None if it is one."""
         if self._changed_by_hand():
+            # The spans stay, because the ledger has to settle the tokens that were sampled.
             self._clear()
             self._text = None
             return "its tokens were changed by hand: use `sample`, `append` and `fork` only"
@@ -264,6 +266,7 @@ class LiveTrajectory(Columns):
         if self.role or self.is_verified or not self._verify:
             return
         NOW.advance()
+        # A rollout that was sampled under another prompt still answers the job's question.
         floor, asked = self._origin.floor, self._origin.job.prompt
         self._text = text = self.text()
         verdict = floor.desk.verify(asked, text=text, tokens=self.tokens, place=self.id)
@@ -274,6 +277,7 @@ class LiveTrajectory(Columns):
         self._origin.touch()
 
     def _answer(self) -> None:
+        # Whoever is resumed below may sample the next continuation at once.
         wait, self._wait = self._wait, None
         assert wait is not None, "nobody asked"
         self._origin.touch()

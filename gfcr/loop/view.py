@@ -99,6 +99,7 @@ class RunView:
         tokens: Sequence[int] = (),
     ) -> Prompt:
         told = " ".join([text, answer, *map(str, tokens)]).encode()
+        # A resumed run has to make the same prompt under the same id as before.
         name = id or f"made:{blake2b(told, digest_size=8).hexdigest()}"
         own = tuple(tokens) or self._floor.codec.prompt(text)
         made = Prompt(id=name, tokens=own, text=text, answer=answer, meta=dict(meta or {}))
@@ -121,6 +122,7 @@ class RunView:
 
     def job(self, prompt: Prompt, *, num_samples: int | None = None) -> Job:
         num = self.group_size if num_samples is None else num_samples
+        # Seeds hang on the step: by the batch's number, no draw of a dropped batch comes again.
         return Job(prompt=prompt, num_samples=num, sampling=self.sampling, step=self.number)
 
     def rng(self, *key: str | int) -> np.random.Generator:

@@ -112,10 +112,12 @@ class Auto(Drafter):
             case "threshold":
                 chosen = k if running < self.below else 0
             case "peak":
+                # Each request verifies one token more than its draft has.
                 chosen = max(0, (self.peak or 0) // running - 1)
             case "table":
                 table = self._table()
                 assert table is not None
+                # This is never empty: a table has length 0 at every size, and 0 is always a choice.
                 speeds = {n: s for n, s in table.at(running).items() if n in self._choices()}
                 chosen = max(speeds, key=lambda n: speeds[n])
             case _:
@@ -151,6 +153,7 @@ class Auto(Drafter):
             self.bandits[bucket] = self._bandit(bucket)
         if bucket != self.bucket or self.left <= 0:
             length = self.bandits[bucket].choose()
+            # What the next step verifies was drafted under the choice before.
             self.pure = length == self.length
             self.bucket, self.length, self.left = bucket, length, self.hold
         return self.length
@@ -165,6 +168,7 @@ class Auto(Drafter):
             half_life=self.half_life,
             hold=self.hold,
             memory=self.memory,
+            # Ratios hold where this machine is faster or slower as a whole than the table's.
             prior={k: s / speeds[0] for k, s in speeds.items()},
         )
 

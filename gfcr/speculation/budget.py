@@ -108,6 +108,7 @@ def best_budget(requests: Saturation, *, cost: PassCost) -> Budget:
         proposals = float(requests.proposals(forward_passes).sum())
         return cost.seconds(passes=forward_passes, tokens=proposals)
 
+    # The bounded search tries no end of its range, and `longest` means to draft nothing.
     best = min((_search(total, low=shortest, high=longest), longest), key=total)
     return Budget(
         proposals_N=requests.proposals(best), forward_passes=best, seconds=float(total(best))

@@ -132,6 +132,7 @@ class Das(Proposer, Observer):
             return
         self._measure(live, length=len(row.tokens_T))
         self._add(live.keys, tokens_T=row.tokens_T, prompt_length=row.prompt_length)
+        # `observe` must not add it again, or its continuations count twice.
         self._finished.add(row.request_id)
 
     def saw(self, step: Step) -> None:
@@ -151,6 +152,7 @@ class Das(Proposer, Observer):
         self._limits.learn(lengths)
         self._last = self._summary()
         self._counts.clear()
+        # The file must hold what was kept after forgetting, with which the next run begins.
         if self._file is not None:
             self._file.write(self._memory.arrays(), learned=self._limits.state_dict())
 
@@ -190,6 +192,7 @@ class Das(Proposer, Observer):
         return live
 
     def _draft(self, ask: Ask, live: _Live, most: int) -> Draft:
+        # Where nothing is drafted now, the next tokens must not count for the draft before.
         live.length, live.allowed, live.drafted = len(ask.row.tokens_T), most, 0
         if most <= 0:
             return NOTHING
@@ -223,6 +226,7 @@ class Das(Proposer, Observer):
         """Counts which of the last draft's tokens were accepted, by the tokens gained since."""
         gained = length - live.length
         if gained > 0 and live.allowed > 0:
+            # Every verification emits one token that was not drafted.
             accepted = min(gained - 1, live.drafted)
             self._limits.acceptance[live.warm].see(
                 allowed=live.allowed, drafted=live.drafted, accepted=accepted

@@ -53,6 +53,7 @@ class Tally:
         """Variance of `mean`: sum (a - mean d)^2 / (sum d)^2, taking steps as independent."""
         m = self.mean
         residual = self._aa - 2 * m * self._ad + m * m * self._dd
+        # Rounding can bring a residual that is 0 below it.
         return max(residual, 0.0) / self.drafts**2 if self.drafts else math.inf
 
 
@@ -122,6 +123,7 @@ class Guard:
 
     def rolled_back(self) -> None:
         """Starts measuring the predecessor afresh: the policy or the prompts may have changed."""
+        # A draft that collapsed is rolled back before a whole batch has measured it.
         self.suspect = self.measured or self._since
         self._begin(before=None)
 

@@ -119,7 +119,9 @@ class History:
         for i, end in enumerate(ends_S.tolist()):
             name, visit = names[int(arrays["key_S"][i])], int(arrays["visit_S"][i])
             begin = end - int(arrays["length_S"][i])
+            # A view would keep the tokens of all entries in memory for as long as one is kept.
             self._put(name, Entry(visit=visit, tokens_T=whole_T[begin:end].copy()))
+            # The checkpoint lies within this update, whose keys are still to be closed.
             if visit == self._visit:
                 self._touched.add(name)
 

@@ -87,6 +87,7 @@ class HistoryFile:
         temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         try:
             with temporary.open("wb") as file:
+                # Given a name in place of an open file, numpy would append `.npz` to it.
                 np.savez(file, head=text, **{name: arrays[name] for name in ARRAYS})
             temporary.replace(self._path)
         except OSError as error:

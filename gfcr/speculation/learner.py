@@ -121,6 +121,7 @@ class Learner:
 
     def poll(self) -> Learnt | None:
         """Returns the newest round finished since the last poll, or None."""
+        # The learner writes the JSON last: where it exists, the weights are whole.
         done = [n for n in self._told if (self.folder / f"learnt-{n}.json").exists()]
         if not done:
             return None
@@ -169,6 +170,7 @@ class Learner:
         """Whether the process is running, after starting it if it may be started."""
         if self.alive:
             return True
+        # A process that was ended by `stop` is None here, and counts as no death.
         if self._process is not None:
             self.deaths += 1
             self._deaths_in_a_row += 1
@@ -190,6 +192,7 @@ class Learner:
                 start_new_session=True,  # an interrupt of the run is no reason to die in its midst
             )
         assert self._process.stdin is not None
+        # A learner that does not read its messages must not hold up the run.
         os.set_blocking(self._process.stdin.fileno(), False)
         weakref.finalize(self, _end, self._process)
         self._tell({"course": asdict(self._course)})

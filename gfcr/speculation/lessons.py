@@ -36,6 +36,7 @@ def save(examples: Sequence[Example], *, file: Path) -> None:
         "temperatures": np.array([e.temperature for e in examples], np.float32),
         "weights": np.array([e.weight for e in examples], np.float32),
     }
+    # `load` cuts laws by the lengths of all completions: it needs one of each or none.
     if len(laws) == len(examples):
         arrays["ids"] = np.concatenate([law.ids_TM for law in laws])
         arrays["probs"] = np.concatenate([law.probs_TM for law in laws])

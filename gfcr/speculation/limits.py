@@ -55,6 +55,7 @@ class Acceptance:
 
     def age(self) -> None:
         """Halves the weight of earlier counts: the policy has been updated."""
+        # With fewer counts, what is `known` would become unknown by halving them.
         if sum(self._counts[0]) >= 2 * FEWEST:
             self._counts = [[n / 2 for n in counts] for counts in self._counts]
 
@@ -256,4 +257,5 @@ class Limits:
         if per_pass <= 0 or not acceptance.known:
             return self.most if per_pass > 0 else 0
         drafted_B, _ = acceptance.per_pass()
+        # A mean that is reached but for rounding must not ask for a longer draft.
         return min(int(np.searchsorted(drafted_B, per_pass - 1e-9)) + 1, self.most)

@@ -77,6 +77,7 @@ class Follower:
         self._learn(made_T)
         if self._over:
             return None
+        # The loop removes from the pool, and a stable sort lets no token decide the order.
         for response in sorted(self._pool, key=lambda r: r is not self._now):
             if response.holder not in ("", self._id) or response.seen > len(made_T):
                 continue

@@ -93,6 +93,7 @@ class SpecRl(Proposer, Observer):
 
     def finished(self, row: Row, *, law: Law | None) -> None:
         made_T = row.tokens_T[row.prompt_length :].astype(np.int32)
+        # A request that was never asked about is remembered like the others.
         follower = self._followers.pop(row.request_id, None) or self._follower(row)
         follower.end(made_T)
         if row.prompt_id and law is not None:
@@ -110,6 +111,7 @@ class SpecRl(Proposer, Observer):
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
         self.last = _summary([r for made in self.pending.values() for r in made])
+        # The order in which requests ended tells their lengths, and must not decide anything.
         for prompt_id, made in sorted(self.pending.items()):
             for response in made:
                 response.step = harvest.step

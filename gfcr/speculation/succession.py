@@ -66,6 +66,7 @@ class Succession:
         if self._restored:
             self._restored = False
             return _load(self._current, folder=folder)
+        # A new draft would be judged against the one that has just failed.
         if self.guard.failed:
             self._roll_back()
             return _load(self._current, folder=folder)
@@ -93,6 +94,7 @@ class Succession:
         return {
             "guard": copy.deepcopy(self.guard),
             "counts": copy.deepcopy(self._counts),
+            # The files themselves are deleted with the learner's folder.
             "current": _bytes(self._current),
             "previous": _bytes(self._previous),
             "learnt": _bytes(newest.weights if newest else None),
@@ -149,6 +151,7 @@ class Succession:
     def _roll_back(self) -> None:
         self._counts.rollbacks += 1
         _log.warning("the new draft accepts less than the one before: rolled back")
+        # What was learnt since is kept until `_judge` knows whether this draft was to blame.
         self._current, self._previous = self._previous, None
         self.guard.rolled_back()
         self._delete_unused()

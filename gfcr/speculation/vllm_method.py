@@ -40,4 +40,5 @@ class VllmMethod(BuiltIn):
 
     def settings(self) -> Mapping[str, Any]:
         own = {"method": self.method, "num_speculative_tokens": self.draft_length}
+        # The options come first, so that none replaces the method or the length.
         return {**self.options, **own}
