@@ -24,6 +24,7 @@ def opd(
         name="opd",
         generate=Sample(),
         filters={
+            # Counts nothing while `reward` is 0; it is there for runs that set it above 0.
             "advantage": GroupAdvantage(kind="grpo"),
             "distill": ReverseKl(coefficient=coefficient, reward=reward),
         },
