@@ -144,6 +144,7 @@ class RunSource(Work):
         return batch
 
     def goes_on(self) -> bool:
+        # Without a checkpoint all is made again, and what a killed session had recorded goes.
         if not self.begun:
             self._begin(Mark())
         memory, every = self.memory, self._config.evaluation.every
@@ -171,6 +172,7 @@ class RunSource(Work):
         self._made[batch.step] = batch
 
     def updated(self, *, step: int, metrics: Mapping[str, float]) -> None:
+        # By update: a schedule may have made later batches before this one was learned from.
         batch = self._made.pop(step - 1)
         self.pipeline.updated(metrics, update=step - 1)
         cost = batch.cost
@@ -206,6 +208,7 @@ class RunSource(Work):
                 "(files run.json and attempt): put back the files that this run wrote, or start "
                 "over with --fresh, which keeps this folder under another name."
             )
+        # The records first: if they are damaged, an older checkpoint is tried on unchanged parts.
         self._begin(state["mark"])
         self.pipeline.load_state_dict(state["pipeline"])
         self.memory = replace(state["memory"])
