@@ -53,7 +53,7 @@ class Pcl(Control, Selector, Observer):
 
     def __post_init__(self) -> None:
         self.weights = np.zeros(self.buckets + 2)
-        # Not 0: AdaGrad divides by its root, also where a bucket's gradient is 0.
+        # They begin above 0, as AdaGrad divides by their roots where a gradient is 0, too.
         self.squares = np.full(self.buckets + 2, 1e-8)
 
     def features(self, text: str) -> NDArray[np.float64]:

@@ -68,7 +68,7 @@ class Sec(Control, Selector, Observer):
         """With which each category is drawn."""
         names = sorted(self.values)
         scaled = np.array([self.values[name] for name in names]) / self.temperature
-        # Less the largest, which changes no probability, so that none overflows.
+        # The largest is taken off, which changes no probability, so that none overflows.
         weights = np.exp(scaled - scaled.max(initial=-np.inf))
         return dict(zip(names, (weights / weights.sum()).tolist(), strict=True))
 

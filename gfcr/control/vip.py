@@ -114,7 +114,7 @@ class Vip(Control, Allocator, Observer):
         for group in harvest.groups:
             right, scored = outcomes(group, threshold=self.threshold)
             if scored:
-                # Taken out first: a dict keeps the place of a key that is set anew.
+                # It is taken out first, as a dict keeps the place of a key that is set anew.
                 self.seen.pop(group.prompt.id, None)
                 self.seen[group.prompt.id] = (tuple(group.prompt.tokens), right, scored)
         for old in list(self.seen)[: max(0, len(self.seen) - self.memory)]:

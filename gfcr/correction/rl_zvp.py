@@ -41,7 +41,7 @@ class RlZvp(Correction):
         for learned in update:
             rewards[learned.rollout.group_id].append(learned.rollout.reward or 0.0)
         groups = [rewards[u.rollout.group_id] for u in update]
-        # As the filter of this name tells it: a rollout alone has no siblings to be like.
+        # The filter of this name tells it so, too: a rollout alone has no siblings to be like.
         dead = [len(group) > 1 and np.ptp(group) <= 1e-6 for group in groups]
         self.shaped = float(np.mean(dead))
         spread = [_entropies(u)[u.rollout.mask_T] for u in update]

@@ -141,7 +141,7 @@ def _run(resolved: Resolved, *, records: RunFolder, asked: _Asked) -> dict[str, 
             stack.enter_context(apart(servers=0 if placed else resolved.engine.servers))
         say("starting the engine")
         engine = stack.enter_context(closing(_engine(resolved, model=model)))
-        # Closed before the engine is, of which it takes what is in flight.
+        # It is closed before the engine, out of which it takes what is in flight.
         pipeline = _pipeline(resolved, prepared, engine=engine, records=records)
         stack.enter_context(closing(pipeline))
         source = RunSource(

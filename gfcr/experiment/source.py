@@ -172,7 +172,7 @@ class RunSource(Work):
         self._made[batch.step] = batch
 
     def updated(self, *, step: int, metrics: Mapping[str, float]) -> None:
-        # By update: a schedule may have made later batches before this one was learned from.
+        # It is found by its update, as a schedule may have made later batches already.
         batch = self._made.pop(step - 1)
         self.pipeline.updated(metrics, update=step - 1)
         cost = batch.cost
@@ -208,7 +208,7 @@ class RunSource(Work):
                 "(files run.json and attempt): put back the files that this run wrote, or start "
                 "over with --fresh, which keeps this folder under another name."
             )
-        # The records first: if they are damaged, an older checkpoint is tried on unchanged parts.
+        # The records come first: if they are damaged, parts are unchanged for an older checkpoint.
         self._begin(state["mark"])
         self.pipeline.load_state_dict(state["pipeline"])
         self.memory = replace(state["memory"])

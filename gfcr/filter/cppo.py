@@ -41,7 +41,7 @@ class Cppo(Filter):
 
     def apply(self, group: Group, *, view: View) -> Group:
         rng = view.rng("cppo", group.id)
-        # Shuffled before a stable sort: of rewards 0 and 1, evenly split, all |A| are equal.
+        # Of rewards 0 and 1, evenly split, all |A| are equal: the shuffle breaks the ties.
         pool = rng.permutation(np.flatnonzero(group.kept_N))
         sizes = _sizes(group)[pool]
         num = max(_kept(len(pool), prune=self.prune), 1)

@@ -38,7 +38,7 @@ class Gfpo(Filter):
         return self.keep
 
     def apply(self, group: Group, *, view: View) -> Group:
-        # Shuffled before a stable sort, so that ties are broken at random.
+        # The sort is stable and the pool is shuffled, so that ties are broken at random.
         pool = view.rng("gfpo", group.id).permutation(np.flatnonzero(group.kept_N))
         lengths = np.array([int(r.mask_T.sum()) for r in group.rollouts], np.float64)[pool]
         shortest = self.metric == "shortest"

@@ -45,7 +45,7 @@ class PreferencePairs(Filter):
         )
 
     def apply(self, group: Group, *, view: View) -> Group:
-        # Shuffled, as `argmax` takes the first of equal rewards.
+        # The pool is shuffled, as `argmax` takes the first of equal rewards.
         shuffled = view.rng("preference_pairs", group.id).permutation(len(group.rollouts))
         pool = shuffled[group.kept_N[shuffled]]
         rewards = group.rewards_N[pool]

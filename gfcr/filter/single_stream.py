@@ -133,7 +133,7 @@ class SingleStream(Filter, Selector, BatchMap, Observer):
 
     def _measure(self, view: View) -> None:
         """Adds how far the policy is from that of the batch before."""
-        # Taken out: a batch that is refilled selects again, and would add the same way twice.
+        # They are taken out, as a batch that is refilled selects again and would count them twice.
         asked, self.kept = self.kept, []
         if not asked:
             return

@@ -56,7 +56,7 @@ class TrajectoryEntropy(Filter):
             order: list[int] = np.argsort(costs, kind="stable").tolist()
             others = order[ceil(self.share * len(which) - 1e-9) :]
             return group.reject_rollouts([which[i] for i in others], reason="trajectory_entropy")
-        # Less the smallest cost, so that the largest term is 1 and none overflows.
+        # The smallest cost is taken off, so that the largest term is 1 and none overflows.
         weights = np.exp((costs.min() - costs) / self.temperature)
         return weighed(group, which, (len(which) * weights / weights.sum()).tolist())
 

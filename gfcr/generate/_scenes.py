@@ -115,7 +115,7 @@ class Scenes:
                     f"leave room for the {left} that the episode may still have"
                 )
         turn = len(self._opened)
-        # Behind the places of first turns each episode has its own, as names and seeds go by them:
+        # Each episode has places of its own behind those of first turns, as seeds go by them:
         # what one episode samples does not depend on how many turns another has had.
         place = job.num_samples + self._index * (self._most - 1) + turn - 1
         opened = self._session.open(

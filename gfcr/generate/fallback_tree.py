@@ -46,7 +46,7 @@ class FallbackTree(Generate):
 
     async def run(self, session: Session) -> None:
         job = session.job
-        # By prompt: how one tree grows does not depend on which others the batch has.
+        # The prompt is in the key, so that no tree depends on which others the batch has.
         rng = session.view.rng("fallback_tree", job.prompt.id)
         # The upper bound of `integers` is exclusive, and `first_high` is to be drawn too.
         first = int(rng.integers(self.first_low, self.first_high + 1))

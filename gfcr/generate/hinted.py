@@ -62,7 +62,7 @@ class Hinted(Generate):
 
     def _open(self, index: int, *, share: float, session: Session) -> Trajectory:
         plain, resume = session.job.prompt, session.job.resume
-        # A resumed trajectory begins with tokens that had their prompt: it gets no other one.
+        # A resumed trajectory begins with tokens that had their prompt, and gets no other one.
         if not share or index < len(resume):
             return session.open(index)
         hint = self._hint(plain, share=share, session=session)

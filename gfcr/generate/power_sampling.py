@@ -67,7 +67,7 @@ class PowerSampling(Generate):
         return (self.alpha - 1) * gain + log((at + len(old)) / (at + len(new)))
 
     async def _chain(self, index: int, session: Session) -> None:
-        # One generator a chain: what is drawn does not depend on how the chains' steps interleave.
+        # Each chain has its own generator, so that no draw depends on how their steps interleave.
         rng = session.view.rng("power_sampling", session.job.prompt.id, index)
         state, stop = session.open(index), 0
         while state.finish is None:

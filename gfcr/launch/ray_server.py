@@ -72,7 +72,7 @@ def _serve(line: Sequence[str], *, variables: Mapping[str, str]) -> int:
     """Runs the server on its node, for as long as this task lives."""
     ray: Any = optional.load("ray")
     own = {PARENT: str(os.getpid()), HOST: ray.util.get_node_ip_address()}
-    # A group of its own: what the server starts ends with it.
+    # It leads a group of its own, so that what the server starts ends with it.
     process = subprocess.Popen(line, env={**os.environ, **variables, **own}, start_new_session=True)
     try:
         return process.wait()

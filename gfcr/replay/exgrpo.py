@@ -55,7 +55,7 @@ class Exgrpo(Solved, Selector, Allocator):
         if view.round == 0:
             self.chosen = []
         known = [p for p in self.rates if p in self.solved and p not in self.chosen]
-        # Others would hardly make a group with a gradient; the paper's range is 1 to 7 of 8.
+        # Others would hardly make a group with a gradient: the paper's range is 1 to 7 of 8.
         known = [p for p in known if 0 < self.rates[p] < 1]
         wanted = min(int(self.share * num + 1e-9), len(known)) if self.begun else 0
         again: list[str] = []
@@ -76,7 +76,7 @@ class Exgrpo(Solved, Selector, Allocator):
     def _less(self, job: Job, *, left: list[str]) -> Job:
         if job.prompt.id not in left or job.num_samples < 2:
             return job
-        # Once for each time it was chosen: the stream may have brought the same prompt as well.
+        # A group is smaller once for each time its prompt was chosen, which the stream may bring too.
         left.remove(job.prompt.id)
         return replace(job, num_samples=job.num_samples - 1)
 

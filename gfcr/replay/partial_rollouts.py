@@ -81,5 +81,5 @@ class PartialRollouts(Replay, Planner):
 
 def _age(rollout: Rollout, *, update: int) -> int:
     sampled = rollout.versions_T[rollout.mask_T]
-    # By its oldest token: a rollout resumed several times has tokens of several policies.
+    # The oldest token counts, as a rollout that is resumed has tokens of several policies.
     return update - int(sampled.min()) if len(sampled) else 0

@@ -215,7 +215,7 @@ class Ahead:
         return self._is_over or self._schedule.loads(version, at=self._at)
 
     def _load(self, version: int, weights: Weights) -> None:
-        # Without the lock: it takes long, and the trainer may leave its reports meanwhile.
+        # The lock is not held: this takes long, and the trainer may leave reports meanwhile.
         self._work.sync(weights, version=version)
         if version < self._last:
             self._check_end()

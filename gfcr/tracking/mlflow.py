@@ -69,7 +69,7 @@ class Mlflow(Tracker):
         """Closes the run and uploads artifacts; after an outage, fills the gap first."""
         if self._folder is None:
             return
-        # First MLflow's thread, which would go on sampling for a run that is closed.
+        # MLflow's thread ends first, as it would go on sampling for a run that is closed.
         if self._monitor is not None:
             self._monitor.finish()
             self._monitor = None

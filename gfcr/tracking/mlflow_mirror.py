@@ -131,7 +131,7 @@ class Mirror:
             self.client.log_text(self.run_id, json.dumps(result, sort_keys=True), "result.json")
         if (digest := self.folder.result_digest) is not None:
             self.client.set_tag(self.run_id, TAG, digest)
-        # Behind the result and its digest: a run that the store calls finished has both.
+        # The status comes last, so that a run that the store calls finished has its result there.
         self.client.set_tag(self.run_id, "gfcr.status", status)
         if status in _ENDED:
             self.client.set_terminated(self.run_id, status=_ENDED[status])

@@ -33,7 +33,7 @@ def prepare(file: Path) -> None:
     try:
         if file.exists():
             with closing(sqlite3.connect(file, timeout=_BUSY_S)) as connection:
-                # Asks for the writers' lock, so that one that is held is told in seconds.
+                # This asks for the writers' lock, so that one that is held is told in seconds.
                 connection.execute("BEGIN IMMEDIATE")
         while not file.exists() or _version(file) == _HALF_MADE:
             if not file.exists() or abs(time.time() - file.stat().st_mtime) > _QUIET_S:

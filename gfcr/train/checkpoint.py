@@ -47,11 +47,11 @@ def commit(checkpoint: Path, *, state: Mapping[str, Any], keep: int) -> None:
     (checkpoint / MARKER).unlink(missing_ok=True)  # incomplete until all files are written
     state_file.write(checkpoint, state=state)
     text = _manifest({name: _digest(checkpoint / name) for name in _files(checkpoint)})
-    # On disk before the marker says that they are: a power cut may keep the later write alone.
+    # All is on disk before the marker says so: a power cut may keep the later write alone.
     for path in checkpoint.rglob("*"):
         _flush(path)
     _mark(checkpoint, text)
-    # The folder's own entry, before older checkpoints are given up for it.
+    # The folder's own entry is on disk before older checkpoints are given up for it.
     _flush(checkpoint.parent)
     _drop_old(checkpoint.parent, keep=keep)
 
@@ -118,7 +118,7 @@ def newest_whole(
     for found in reversed(complete(folder)):
         try:
             read(found)
-        # Not damaged but another run's: renaming it would take that one its checkpoint.
+        # It is not damaged but another run's, from which renaming would take it.
         except ForeignCheckpointError:
             raise
         except CheckpointError as error:

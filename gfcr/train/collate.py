@@ -85,7 +85,7 @@ def units(given: Iterable[Unit], *, count: int) -> list[list[Unit]]:
         # A run takes samples up to its share of the tokens left; a sample stays for each later run.
         goal, size, stop = tokens_left / runs_left, 0, start
         last = len(ordered) - (runs_left - 1)
-        # Half of the next one's size: a run ends as near to its goal as whole samples allow.
+        # With half of the next one's size a run ends as near to its goal as samples allow.
         while stop < last and (stop == start or size + _size(ordered[stop]) / 2 <= goal):
             size += _size(ordered[stop])
             stop += 1

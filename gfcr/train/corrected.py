@@ -90,6 +90,6 @@ class TakeLaws(Ask):
         spread_BT = spread[0] if spread else [None] * len(now_BT)
         return [
             Law(now_T[: len(s.rollout)], None if spread_T is None else spread_T[: len(s.rollout)])
-            # Not strict: a process without samples of a run passes over one row that fills it.
+            # It is not strict, as a process without samples of a run passes over a filling row.
             for (s,), now_T, spread_T in zip(run, now_BT, spread_BT, strict=False)
         ]

@@ -41,7 +41,7 @@ def grpo_inputs(
     inputs = _tokens_of(padded) | {
         "tool_mask": padded.loss_mask_BT,
         "advantages": advantages_BT,
-        # Of the whole update: TRL scales it to one optimizer step and one process itself.
+        # It is of the whole update: TRL scales it to one optimizer step and one process.
         "num_items_in_batch": torch.tensor(tokens, device=advantages_BT.device),
         "old_per_token_logps": old_BT,
         "sampling_per_token_logps": padded.sampled_logps_BT,

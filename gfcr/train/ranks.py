@@ -96,7 +96,7 @@ class Ranks:
             yield
         except TrainingError as error:
             said = error
-        # Words alone: an error itself may hold what cannot be sent.
+        # Only words are sent, as an error may hold what cannot be.
         told = [words for words in self.collect(str(said) if said else None) if words is not None]
         if told:
             raise said or TrainingError(told[0])
