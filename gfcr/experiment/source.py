@@ -261,6 +261,7 @@ class RunSource(Work):
         return heldout
 
     def _training_tokens(self) -> int:
+        # Evaluations are left out, or an arm that is asked more often would train on less.
         tokens = self.pipeline.tokens()
         return tokens["generated"] - tokens.get("evaluation", 0)
 

@@ -76,7 +76,7 @@ class Exgrpo(Solved, Selector, Allocator):
     def _less(self, job: Job, *, left: list[str]) -> Job:
         if job.prompt.id not in left or job.num_samples < 2:
             return job
-        # A group is smaller once for each time its prompt was chosen, which the stream may bring too.
+        # One group is smaller for each time that its prompt was chosen, as the stream has it too.
         left.remove(job.prompt.id)
         return replace(job, num_samples=job.num_samples - 1)
 

@@ -94,6 +94,7 @@ def resume(folder: Path, *, source: BatchSource, keep: int) -> Path | None:
         CheckpointError: all checkpoints are damaged.
         ForeignCheckpointError: an undamaged one is another run's; nothing is renamed.
     """
+    # Incomplete ones are put aside, as their updates are made again under the same names.
     newest(folder)
     whole = newest_whole(folder, read=lambda found: source.load_state_dict(load(found)))
     if whole is None:

@@ -77,6 +77,7 @@ def micro_batches(samples: Iterable[Sample], *, count: int) -> list[list[Sample]
 
 def units(given: Iterable[Unit], *, count: int) -> list[list[Unit]]:
     """Like `micro_batches`, for tuples of samples that stay together."""
+    # Rows of like length share a pass, as all of it is padded to its longest.
     ordered = sorted(given, key=_size)
     tokens_left = sum(map(_size, ordered))
     runs: list[list[Unit]] = []
