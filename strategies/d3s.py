@@ -19,6 +19,7 @@ def d3s(*, group_size: int = 8, updates: int = 100) -> Strategy:
     return Strategy(
         name="d3s",
         generate=Sample(),
+        # The order makes the advantages those of all rollouts: map first, then choose.
         filters={"advantage": GroupAdvantage(kind="grpo"), "d3s": D3s(updates=updates)},
         correction=Tokens(updates=updates),
         group_size=group_size,

@@ -22,6 +22,8 @@ def dapo(*, group_size: int = 8, max_rounds: int = 10, oversample: float = 1.0) 
         generate=Sample(),
         filters={
             "zero_variance": ZeroVariance(),
+            # It comes before the map, which makes advantages of it. Dead groups are told by the
+            # verifier's rewards, so that none comes alive by its lengths alone.
             "soft_overlong": SoftOverlong(),
             "advantage": GroupAdvantage(kind="grpo"),
         },

@@ -23,6 +23,8 @@ def dars(*, group_size: int = 8, schedule: Literal["et", "hw"] = "et", high: int
     return Strategy(
         name="dars",
         generate=Sample(),
+        # S and A_peak are of advantages without a deviation, and the loss has no length in it:
+        # with GRPO's map or mean the extra rollouts would not make prompts weigh alike.
         filters={"advantage": GroupAdvantage(kind="dr_grpo")},
         controls={"dars": Dars(schedule=schedule, high=high)},
         group_size=group_size,

@@ -28,6 +28,7 @@ def darts(
         name="darts",
         generate=Sample(),
         filters={
+            # The order makes the statistics those of the kept: choose first, then map.
             "dual_end": DualEnd(shortest=shortest, longest=longest),
             "advantage": GroupAdvantage(kind="grpo"),
         },

@@ -26,5 +26,6 @@ def exgrpo(
         filters={"advantage": GroupAdvantage(kind="grpo")},
         replays={"exgrpo": Exgrpo(share=share, begin=begin)},
         group_size=group_size,
+        # Recalled tokens are of older policies; fresh ones have the weight 1.
         correction=PolicyShaping(gamma=gamma),
     )

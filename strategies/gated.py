@@ -27,6 +27,7 @@ def gated(
         name="gated",
         generate=Sample(),
         filters={
+            # It comes first, as a rollout that the cap has cut had no chance to end in form.
             "truncation": TruncationGate(),
             "format": FormatGate(pattern=pattern, failing="set", reward=malformed),
             "advantage": GroupAdvantage(kind="grpo"),

@@ -24,6 +24,7 @@ def opd(
         name="opd",
         generate=Sample(),
         filters={
+            # It counts nothing while `reward` is 0, and is there for runs that set it above.
             "advantage": GroupAdvantage(kind="grpo"),
             "distill": ReverseKl(coefficient=coefficient, reward=reward),
         },

@@ -17,6 +17,7 @@ def pods(*, group_size: int = 16, keep: int = 4) -> Strategy:
     return Strategy(
         name="pods",
         generate=Sample(),
+        # The order makes the statistics those of the kept: choose first, then map.
         filters={"pods": Pods(keep=keep), "advantage": GroupAdvantage(kind="grpo")},
         group_size=group_size,
     )

@@ -39,6 +39,7 @@ def r_zero(
         name="r_zero",
         generate=Sample(),
         filters={
+            # Votes are worth 0 or 1: a group's mean reward is the winner's share of the votes.
             "band": BandPass(low=low, high=high),
             "advantage": GroupAdvantage(kind="grpo"),
         },

@@ -18,6 +18,7 @@ def spo_chain(*, group_size: int = 8, samples: int = 9, interval: int = 5) -> St
     return Strategy(
         name="spo_chain",
         generate=Sample(),
+        # `segment_values` cuts by the same bound: only the tokens that decided are taught.
         filters={"advantage": SegmentAdvantage(unlikely=0.9)},
         controls={"segment_values": SegmentValues(samples=samples, interval=interval)},
         group_size=group_size,

@@ -19,6 +19,7 @@ def bleu(candidate: Sequence[int], *, reference: Sequence[int]) -> float:
     Geometric mean of the shares of 1- to 4-grams that are shared, times exp(1 - r / c) for a
     candidate of c tokens shorter than the r of the reference. 0 where no token is shared.
     """
+    # NLTK does so before it smooths, or four epsilons would make a likeness of nothing.
     if not {*candidate} & {*reference}:
         return 0.0
     total = 0.0

@@ -22,9 +22,11 @@ def strengths(wins_NN: Doubles, *, prior: float) -> Doubles:
         expected = _beats(theta)
         slope: Doubles = won - (games * expected).sum(axis=1) - prior * theta
         curve = games * expected * (1 - expected)
+        # The prior makes it invertible: the games alone do not change if all strengths rise alike.
         bend: Doubles = np.diag(curve.sum(axis=1) + prior) - curve
         step: Doubles = np.linalg.solve(bend, slope).astype(np.float64)
         largest = float(np.abs(step).max(initial=0.0))
+        # Far from the optimum a whole step overshoots: no strength moves by more than 2 at once.
         theta = theta + step * min(1.0, 2.0 / max(largest, 2.0))
         if largest < 1e-12:
             break

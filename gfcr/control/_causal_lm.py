@@ -66,6 +66,7 @@ def logprobs_of(
         longest = getattr(lm.config, "max_position_embeddings", None) or np.inf
         found = [np.full(len(completion), np.nan, np.float32) for _, completion in pairs]
         fits = [i for i, (head, tail) in enumerate(pairs) if len(head) + len(tail) <= longest]
+        # The longest comes first, so that its length is the padded width of its whole pass.
         fits.sort(key=lambda i: len(pairs[i][0]) + len(pairs[i][1]), reverse=True)
         while fits:
             width = sum(map(len, pairs[fits[0]]))

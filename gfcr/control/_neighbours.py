@@ -16,6 +16,7 @@ def ngram_features(tokens: Sequence[int], *, dims: int = 256, most: int = 3) -> 
     for n in range(1, most + 1):
         for i in range(len(tokens) - n + 1):
             gram = np.array(tokens[i : i + n], "<i4").tobytes()
+            # Python's own hash differs from process to process, and a resumed run must agree.
             counts[crc32(gram) % dims] += 1
     return counts / max(float(np.linalg.norm(counts)), 1e-12)
 
@@ -25,6 +26,7 @@ def rbf(
 ) -> NDArray[np.float64]:
     """Returns exp(-|x - y|^2 / (2 scale^2)) for each pair of rows."""
     squares = (left_MD**2).sum(1)[:, None] + (right_ND**2).sum(1)[None]
+    # Rounding can make the squared distance of equal rows negative.
     distances = np.maximum(squares - 2 * left_MD @ right_ND.T, 0)
     return np.exp(-distances / (2 * scale**2))
 

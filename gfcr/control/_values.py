@@ -38,6 +38,7 @@ class PrefixValues(Control, Evaluator):
         found = await scratch.gather(
             *(self._values(r, start[r.prompt.tokens], scratch) for r in group.rollouts)
         )
+        # The list is bounded, as checkpoints hold the memory of parts.
         self.pieces = [*self.pieces, *(float(1 + n.max(initial=0)) for _, n in found)][-1024:]
         value, number = self.gives_scores
         values, numbers = zip(*found, strict=True)

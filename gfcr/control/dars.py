@@ -62,6 +62,7 @@ class Dars(Control, Referee, Observer):
 
     def decide(self, group: Group, *, view: View) -> SampleMore | None:
         right, scored = outcomes(group, threshold=self.threshold)
+        # A group that is resumed had its extra rollouts in the batch before, as its size tells.
         if group.id in self.extras or not scored or len(group.rollouts) > view.group_size:
             return None
         room = max(0, self.high - len(group.rollouts))

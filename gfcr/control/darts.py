@@ -88,6 +88,7 @@ class Darts(Control, Allocator, Watcher, Observer):
 def allotted(weights: NDArray[np.float64], *, total: int, most: int) -> list[int]:
     """Divides `total` in proportion to weights, at most `most` each, by largest remainders."""
     num = len(weights)
+    # Without this, what no prompt has room for would be handed out all the same.
     total = min(total, most * num)
     weights = weights if weights.sum() > 0 else np.ones(num)
     shares, open_ = np.zeros(num), np.ones(num, np.bool_)

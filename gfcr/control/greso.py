@@ -108,6 +108,7 @@ class Greso(Control, Selector, Observer):
         }
 
     def _adapt(self) -> None:
+        # Before prompts come back none can have been skipped: the dead share says nothing of p.
         if not self.revisiting:
             return
         self.keep_easy = self._moved(self.keep_easy, self.shares[0] >= self.target / 3)

@@ -92,6 +92,7 @@ class Knapsack(Control, Allocator, Observer):
     def _divide(self, jobs: Sequence[Job], *, view: View) -> list[int]:
         rates_P = np.array([self.rate(job.prompt.id) for job in jobs])
         values_PN = value(np.arange(self.low, self.high + 1)[None], rates_P[:, None])
+        # Known prompts divide their own share alone: a batch costs what a uniform one does.
         return divide(values_PN, low=self.low, total=view.group_size * len(jobs))
 
 

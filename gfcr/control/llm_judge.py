@@ -124,6 +124,7 @@ class LlmJudge(Control, Evaluator, Observer):
         return self.last
 
     def _asks(self, reward: float | None, finish: FinishReason) -> bool:
+        # The affine fit needs the judge's score of rollouts that the task has scored as well.
         known = reward is not None and self.keep_verified and self.calibration != "affine"
         return finish != FinishReason.ERROR and not known
 

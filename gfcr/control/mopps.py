@@ -60,6 +60,7 @@ class Mopps(Control, Selector, Observer):
         # A generator for each prompt: its draw does not depend on which others are looked at.
         drawn = [view.rng("mopps", view.round, p.id).beta(*self._beta(p.id)) for p in found]
         order = sorted(range(len(found)), key=lambda i: abs(drawn[i] - self.target))
+        # They are in the stream's order again, as what is put back is drawn in it.
         taken, left = sorted(order[:num]), sorted(order[num:])
         if self.passed_over == "put_back":
             view.put_back([found[i] for i in left])
@@ -76,6 +77,7 @@ class Mopps(Control, Selector, Observer):
             right, wrong = visit(group, threshold=self.threshold)
             if right + wrong:
                 before, decay = self._beta(group.prompt.id), self.decay
+                # Without the prior's share a parameter could decay to 0, which Beta does not allow.
                 self.posterior[group.prompt.id] = (
                     decay * before[0] + (1 - decay) * self.prior_right + right,
                     decay * before[1] + (1 - decay) * self.prior_wrong + wrong,

@@ -32,6 +32,7 @@ class Oversample(Control, Planner):
     def plan(self, plan: Plan, *, view: View) -> Plan:
         if view.round:
             return plan
+        # Float noise must not begin one group more: 1.1 * 110 is 121.00000000000001.
         num_groups = max(plan.num_groups, ceil(plan.target * self.factor - 1e-9) - plan.in_flight)
         self.begun = max(num_groups, len(plan.jobs))
         return replace(plan, num_groups=num_groups)

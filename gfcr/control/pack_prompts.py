@@ -32,6 +32,7 @@ class PackPrompts(Control, Planner):
     def plan(self, plan: Plan, *, view: View) -> Plan:
         if view.round:
             return plan
+        # Float noise must not make one prompt more of a whole number.
         self.target = ceil(plan.target / (1 - self.prune) - 1e-9)
         more = self.target - plan.target
         return replace(plan, target=self.target, num_groups=plan.num_groups + more)

@@ -83,6 +83,7 @@ class PairwiseJudge(Control, Evaluator, Observer):
         return asked.other_judge(strategy, at=at)
 
     async def evaluate(self, group: Group, scratch: Scratch) -> Group:
+        # One that failed has no answer to judge; it stays unscorable.
         entered = [i for i, r in enumerate(group.rollouts) if r.finish != FinishReason.ERROR]
         draw = scratch.view.rng("pairwise_judge", group.id)
         games = [(entered[a], entered[b]) for a, b in pairing(len(entered), self.rounds, rng=draw)]

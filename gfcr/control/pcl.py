@@ -53,6 +53,7 @@ class Pcl(Control, Selector, Observer):
 
     def __post_init__(self) -> None:
         self.weights = np.zeros(self.buckets + 2)
+        # They begin above 0, as AdaGrad divides by their roots where a gradient is 0, too.
         self.squares = np.full(self.buckets + 2, 1e-8)
 
     def features(self, text: str) -> NDArray[np.float64]:
@@ -61,12 +62,14 @@ class Pcl(Control, Selector, Observer):
         grams = (
             framed[i : i + n] for n in range(1, self.gram + 1) for i in range(len(framed) - n + 1)
         )
+        # Python's own hash differs from process to process, and weights outlive a process.
         hashed = [crc32(gram.encode()) % self.buckets for gram in grams]
         counts = np.bincount(hashed, minlength=self.buckets).astype(np.float64)
         return np.append(counts / np.linalg.norm(counts), [np.log1p(len(text)) / 10, 1.0])
 
     def predict(self, text: str) -> float:
         """Expected success rate."""
+        # Beyond 30 the rate is 0 or 1 to thirteen digits, and exp would overflow in the end.
         logit = float(np.clip(self.features(text) @ self.weights, -30, 30))
         return float(1 / (1 + np.exp(-logit)))
 

@@ -76,6 +76,7 @@ class PilotCommit(Control, Referee, Selector, Observer):
         chosen = [*due, *view.draw(num - len(due))]
         self._count("again", len(due))
         for prompt in chosen:
+            # The stream may bring a prompt that waits: asked now, it waits for nothing more.
             self.waiting.pop(prompt.id, None)
         return chosen
 
@@ -88,8 +89,10 @@ class PilotCommit(Control, Referee, Selector, Observer):
         if rate > self.easy:
             return self._retire("too_easy")
         if rate < self.hard:
+            # A few pilots cannot tell hard from impossible: a prompt is deferred, never given up.
             self.waiting[group.prompt.id] = (view.step + self.patience, group.prompt)
             return self._retire("too_hard")
+        # Groups committed to and still in the making have their places in the batch already.
         if view.num_accepted + sum(self.committed.values()) >= view.target:
             self.waiting[group.prompt.id] = (view.step + 1, group.prompt)
             return self._retire("surplus")

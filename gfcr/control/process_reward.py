@@ -142,6 +142,7 @@ def score_steps(
 
 def _token_of(places: Sequence[Sequence[int]], end: int) -> int:
     """The last token that has text before `end`; special ones have none."""
+    # A token may reach over the end of a step, and is then where its score is read.
     inside = [i for i, (start, stop) in enumerate(places) if start < min(stop, end)]
     return inside[-1] if inside else 0
 

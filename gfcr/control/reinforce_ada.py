@@ -73,5 +73,6 @@ class ReinforceAda(Control, Referee, Observer):
         right = sum(reward >= self.threshold for reward in rewards)
         if self.mode == "positive":
             return right >= self.positives
+        # Unscorable rollouts are neither, or a broken verifier would fill the wrong half.
         wrong = len(rewards) - right
         return right >= self.keep // 2 and wrong >= self.keep - self.keep // 2

@@ -67,6 +67,8 @@ class Rlpr(Control, Evaluator):
         shares = [next(left) if head else None for head in heads]
         base = alone if self.debias else 0.0
         self._count(shares, base)
+        # The paper clips it: reasoning that makes the answer less likely is worth no less than
+        # none, so that rewards stay in [0, 1].
         rewards = [0.0 if p is None else float(np.clip(p - base, 0, 1)) for p in shares]
         return group.judged(rewards).with_values(answer_alone=alone)
 
@@ -83,6 +85,7 @@ class Rlpr(Control, Evaluator):
         found = [p - base for p in shares if p is not None]
         self.scored += len(shares)
         self.unmarked += len(shares) - len(found)
+        # The list is bounded, as checkpoints hold the memory of parts.
         self.gained = [*self.gained, *found][-1024:]
 
     def _head(self, rollout: Rollout, view: View) -> list[int] | None:

@@ -59,6 +59,7 @@ class RollPacker(Control, Planner, Observer):
         if self.long:
             taken, self.queue = self.queue[:wanted], self.queue[wanted:]
             plan = plan.add(view.job(prompt) for prompt in taken)
+            # No group is begun beyond the queue's, so that none is cut.
             return replace(plan, num_groups=len(plan.jobs))
         begun = ceil(plan.target * self.factor - 1e-9) - plan.in_flight
         return replace(plan, num_groups=max(plan.num_groups, begun))

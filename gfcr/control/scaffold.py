@@ -52,6 +52,7 @@ class Scaffold(Control, Referee, Observer):
             return None
         if given >= self.tiers or view.step < self.begin:
             return None
+        # A hint counts once it is asked for: one without a rollout would be asked for again.
         self.given[group.id] = given + 1
         share = self.most * (given + 1) / self.tiers
         return SampleMore(num_samples=self.num, notes={"hint": share})

@@ -68,6 +68,7 @@ class Sec(Control, Selector, Observer):
         """With which each category is drawn."""
         names = sorted(self.values)
         scaled = np.array([self.values[name] for name in names]) / self.temperature
+        # The largest is taken off, which changes no probability, so that none overflows.
         weights = np.exp(scaled - scaled.max(initial=-np.inf))
         return dict(zip(names, (weights / weights.sum()).tolist(), strict=True))
 
@@ -113,6 +114,7 @@ class Sec(Control, Selector, Observer):
 def magnitudes(scored: Sequence[float]) -> list[float]:
     """|A| of each rollout of a group, A normalised as in GRPO; 0 where all are alike."""
     spread = float(np.std(scored, ddof=1)) if len(scored) > 1 else 0.0
+    # Equal rewards such as 0.1 have a deviation of float noise, by which |A| would be about 1.
     if spread <= 1e-6:
         return [0.0] * len(scored)
     mean = sum(scored) / len(scored)

@@ -41,5 +41,6 @@ class SegmentValues(PrefixValues):
 
     def cuts(self, rollout: Rollout, view: View) -> list[int]:
         decided_T = rollout.mask_T & (np.exp(rollout.logprobs_T) < self.unlikely)
+        # A cut at the first token would make an empty segment before it.
         places = [int(at) for at in np.flatnonzero(decided_T)[:: self.interval] if at > 0]
         return thinned(places, self.most_segments - 1)

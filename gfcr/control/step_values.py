@@ -45,4 +45,5 @@ class StepValues(PrefixValues):
             ends = [num * step // self.most_steps for step in range(1, self.most_steps)]
         inner = sorted({cut for cut in ends if 0 < cut < num})
         chosen = thinned(inner, self.most_steps - 1)
+        # Nothing is learned behind the last sampled token, where probes would be paid for in vain.
         return [cut for cut in chosen if rollout.mask_T[cut:].any()]

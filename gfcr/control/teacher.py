@@ -98,6 +98,7 @@ class Teacher(Control, Evaluator, Follower):
         Raises:
             ConfigError: the policy's weights are not those of the model.
         """
+        # A resumed run is told again of the version that it was left with, which is in already.
         if not self.rate or version <= self.version or not weights:
             return
         told = {name: w.detach().float().cpu().numpy() for name, w in weights.items()}
@@ -161,6 +162,7 @@ class Teacher(Control, Evaluator, Follower):
         if problem := await scratch.call(asked):
             raise ConfigError(f"teacher.model={shown(self.model)} {problem}.")
         self.known |= new
+        # The policy's log-probs are at this temperature: at another one the two would not compare.
         own = {"temperature": view.sampling.temperature, "batch_tokens": self.batch_tokens}
         where = {"model": self.model, "device": self.device, "weights": self.average}
         return await scratch.call(partial(logprobs_of, pairs, **where, **own))

@@ -50,6 +50,7 @@ class VcrlBank(Control, Selector, Observer):
         if view.round == 0:
             self.asked = []
             return view.draw(num)
+        # A prompt asked in this batch, from wherever, is not asked again to fill it.
         busy = {*self.asked, *(g.prompt.id for g in view.groups)}
         free = [b for prompt_id, b in self.bank.items() if prompt_id not in busy]
         best = sorted(free, key=lambda b: -b.priority)[:num]

@@ -97,6 +97,8 @@ class Vip(Control, Allocator, Observer):
     def rates(self, prompts: Sequence[Prompt]) -> NDArray[np.float64]:
         """Success rates that prompts are expected to have."""
         counts = np.array([visit[1:] for visit in self.seen.values()], np.float64).reshape(-1, 2)
+        # With the variance below this is the posterior under Jeffreys' prior, Beta(1/2, 1/2): the
+        # variance is never 0, and the process can be solved.
         rates_M = (counts[:, 0] + 0.5) / (counts[:, 1] + 1)
         known = [ngram_features(tokens) for tokens, _, _ in self.seen.values()]
         mean_P = posterior_mean(
@@ -112,6 +114,7 @@ class Vip(Control, Allocator, Observer):
         for group in harvest.groups:
             right, scored = outcomes(group, threshold=self.threshold)
             if scored:
+                # It is taken out first, as a dict keeps the place of a key that is set anew.
                 self.seen.pop(group.prompt.id, None)
                 self.seen[group.prompt.id] = (tuple(group.prompt.tokens), right, scored)
         for old in list(self.seen)[: max(0, len(self.seen) - self.memory)]:

@@ -45,6 +45,7 @@ class Learned:
     def ratio(self, level: Level) -> float:
         """Pi / pi_sampled of the "sequence", or its "geometric" mean of a token; at most e^80."""
         gap = float(self.gaps_T.sum()) if level == "sequence" else self.mean_gap
+        # float32 overflows from e^88.7 on, and a weight that is not finite is refused.
         return float(np.exp(min(gap, 80.0)))
 
 

@@ -41,6 +41,7 @@ class D3s(Correction):
 
     def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
         sizes = np.concatenate([_sizes(u)[u.rollout.mask_T] for u in update])
+        # Float noise in the product must not keep one token more.
         num = ceil(self.share(update[0].version) * len(sizes) - 1e-9)
         chosen = np.zeros(len(sizes), np.bool_)
         chosen[np.argsort(-sizes, kind="stable")[:num]] = True

@@ -27,6 +27,7 @@ class EssGuard(Correction):
     def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
         weights = [np.minimum(np.exp(u.gaps_T), np.float32(self.cap)) for u in update]
         sampled = [w[u.rollout.mask_T] for w, u in zip(weights, update, strict=True)]
+        # Sums of squares over many tokens lose digits in float32.
         every = np.concatenate(sampled).astype(np.float64)
         self.ess = float(every.sum() ** 2 / (len(every) * (every**2).sum()))
         if self.ess >= self.least:

@@ -59,4 +59,5 @@ class K3Mask(Correction):
 
 def _k3_T(gaps_T: Floats) -> np.ndarray:
     gaps = np.minimum(gaps_T.astype(np.float64), 80.0)
+    # expm1 keeps the digits near 0, where most tokens are and exp(gap) - 1 would lose them.
     return np.expm1(gaps) - gaps

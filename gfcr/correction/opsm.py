@@ -27,6 +27,7 @@ class Opsm(Correction):
     """Share of the last update's rollouts."""
 
     def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
+        # The gap is a mean, as a long rollout is no further off the policy for its length.
         kept = [u.advantage_T.sum() >= 0 or -u.mean_gap <= self.delta for u in update]
         self.masked = 1 - float(np.mean(kept))
         pairs = zip(update, kept, strict=True)

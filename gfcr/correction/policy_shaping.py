@@ -42,5 +42,6 @@ class PolicyShaping(Correction):
         return {"weight": self.weight}
 
     def _shaped(self, gaps_T: Floats) -> Floats:
+        # The square below overflows float32 from e^44.4 on.
         ratio_T = np.exp(np.minimum(gaps_T, np.float32(40)))
         return np.float32(self.gamma) * ratio_T / (ratio_T + np.float32(self.gamma)) ** 2

@@ -41,6 +41,7 @@ class RlZvp(Correction):
         for learned in update:
             rewards[learned.rollout.group_id].append(learned.rollout.reward or 0.0)
         groups = [rewards[u.rollout.group_id] for u in update]
+        # The filter of this name tells it so, too: a rollout alone has no siblings to be like.
         dead = [len(group) > 1 and np.ptp(group) <= 1e-6 for group in groups]
         self.shaped = float(np.mean(dead))
         spread = [_entropies(u)[u.rollout.mask_T] for u in update]
@@ -55,6 +56,7 @@ class RlZvp(Correction):
 
 def _weight(learned: Learned) -> Floats:
     entropies_T = _entropies(learned)
+    # A dead group has one advantage throughout, whose sign says whether all were right.
     if learned.advantage_T.sum() >= 0:
         return entropies_T
     largest = entropies_T[learned.rollout.mask_T].max(initial=0.0)

@@ -55,4 +55,5 @@ class SeqMaskTis(Correction):
         return self.low <= learned.ratio("geometric") <= self.high
 
     def _weight_T(self, learned: Learned) -> Floats:
+        # The cap comes before exp, which a large gap would overflow.
         return np.exp(np.minimum(learned.gaps_T, np.float32(np.log(self.cap))))

@@ -111,6 +111,7 @@ def _check_room(
 ) -> int:
     """Returns the number of tokens of the longest prompt."""
     longest = 0
+    # They are spread over the split, as sorted data have their longest prompts together.
     for index in range(0, len(prompts), max(1, len(prompts) // _ENCODED)):
         prompt = prompts[index]
         if not prompt.tokens:

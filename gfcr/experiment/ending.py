@@ -52,6 +52,7 @@ def end(resolved: Resolved, *, records: RunFolder, result: Mapping[str, Any]) ->
     now = replace(held, tags={**held.tags, **resolved.code()})
     records.create(went_on(now, held=held))
     checksum.end(records, status=result["status"], result=result)
+    # The result is written by now: a run that is killed before it needs its optimizer.
     if result["status"] == "finished":
         resolved.trainer.finished(resolved.folder / "checkpoints")
     resolved.tracker.finish(status=result["status"], result=result)

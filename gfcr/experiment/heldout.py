@@ -65,6 +65,7 @@ class Question:
                     "part that opens one trajectory a sample, such as sample or multi_turn."
                 )
         scores = {p: [a for a in answers if a is not None] for p, answers in found.items()}
+        # It is of what was asked, as an answer that did not come back must not raise a score.
         lost = {p.id: self.samples - len(scores.get(p.id, ())) for p in self.prompts}
         flat = [score for own in scores.values() for score in own]
         return Heldout(

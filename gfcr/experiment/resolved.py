@@ -42,6 +42,7 @@ class Resolved:
     @property
     def run_id(self) -> str:
         """Stable hash of what decides the outcome: spec, seed and study, not folder or tracker."""
+        # The order of keys in a file must not make another run of it.
         text = json.dumps(self.spec, sort_keys=True, default=str)
         return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 

@@ -38,6 +38,7 @@ def others(card: RunCard, *, held: RunCard | None) -> list[str]:
     changed = [
         words
         for name, words in _GIVEN.items()
+        # What was given last counts: `--accept data` may have given other data before.
         if (before := held.tags.get(f"{DIGEST}{name}", "").split(SEVERAL)[-1])
         and before != card.tags.get(f"{DIGEST}{name}", before)
     ]

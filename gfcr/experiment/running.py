@@ -83,6 +83,7 @@ def run(
         )
     with interruptible() as heard, locked(resolved.folder, patience_s=patience_s) as still_held:
         records = RunFolder(resolved.folder, guard=still_held)
+        # Where somebody removed the lock file, the lock just taken is another than the holder's.
         refuse_if_running(resolved.folder)
         try:
             asked = _Asked(
@@ -140,6 +141,7 @@ def _run(resolved: Resolved, *, records: RunFolder, asked: _Asked) -> dict[str, 
             stack.enter_context(apart(servers=0 if placed else resolved.engine.servers))
         say("starting the engine")
         engine = stack.enter_context(closing(_engine(resolved, model=model)))
+        # It is closed before the engine, out of which it takes what is in flight.
         pipeline = _pipeline(resolved, prepared, engine=engine, records=records)
         stack.enter_context(closing(pipeline))
         source = RunSource(
@@ -154,9 +156,11 @@ def _run(resolved: Resolved, *, records: RunFolder, asked: _Asked) -> dict[str, 
         try:
             with _scheduled(resolved, work=source) as fed:
                 trained = _train(resolved, source=fed, model=model, asked=asked, records=records)
+            # A library may have swallowed the interrupt, and the run would count as finished.
             asked.heard.check()
             result = _result(resolved, source=source, pipeline=pipeline, trained=trained)
             result["certificate"] = stands.word
+            # A folder that another process has taken meanwhile gets no result of this one.
             records.guard()
         except BaseException as error:
             ending.break_off(resolved, records=records, source=source, error=error)

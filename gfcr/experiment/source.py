@@ -144,6 +144,7 @@ class RunSource(Work):
         return batch
 
     def goes_on(self) -> bool:
+        # Without a checkpoint all is made again, and what a killed session had recorded goes.
         if not self.begun:
             self._begin(Mark())
         memory, every = self.memory, self._config.evaluation.every
@@ -171,6 +172,7 @@ class RunSource(Work):
         self._made[batch.step] = batch
 
     def updated(self, *, step: int, metrics: Mapping[str, float]) -> None:
+        # It is found by its update, as a schedule may have made later batches already.
         batch = self._made.pop(step - 1)
         self.pipeline.updated(metrics, update=step - 1)
         cost = batch.cost
@@ -206,6 +208,7 @@ class RunSource(Work):
                 "(files run.json and attempt): put back the files that this run wrote, or start "
                 "over with --fresh, which keeps this folder under another name."
             )
+        # The records come first: if they are damaged, parts are unchanged for an older checkpoint.
         self._begin(state["mark"])
         self.pipeline.load_state_dict(state["pipeline"])
         self.memory = replace(state["memory"])
@@ -258,6 +261,7 @@ class RunSource(Work):
         return heldout
 
     def _training_tokens(self) -> int:
+        # Evaluations are left out, or an arm that is asked more often would train on less.
         tokens = self.pipeline.tokens()
         return tokens["generated"] - tokens.get("evaluation", 0)
 

@@ -60,6 +60,7 @@ def _scale(groups: Sequence[Group], *, per: Per) -> Scale:
         for rollout, signal, is_kept in zip(
             group.rollouts, group.signals, group.kept_N, strict=True
         )
+        # A rollout without sampled tokens is in no loss, and its mean would be no number.
         if is_kept and signal.advantage is not None and rollout.mask_T.any()
     ]
     if not kept:

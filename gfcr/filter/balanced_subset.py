@@ -40,6 +40,8 @@ class BalancedSubset(Filter):
         pool = shuffled[group.kept_N[shuffled]]
         is_right = group.raw_rewards_N[pool] >= self.threshold
         right, wrong = pool[is_right], pool[~is_right]
+        # What one side lacks the other fills. Of an odd `keep` the larger half is wrong, as the
+        # control `reinforce_ada` lets a prompt leave.
         num_right = min(len(right), max(self.keep // 2, self.keep - len(wrong)))
         chosen = [*right[:num_right], *wrong[: self.keep - num_right]]
         return group.reject_rollouts(np.setdiff1d(pool, chosen).tolist(), reason="downsampled")

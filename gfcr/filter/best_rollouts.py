@@ -39,6 +39,7 @@ class BestRollouts(Filter):
 
     def apply(self, group: Group, *, view: View) -> Group:
         rng = view.rng("best_rollouts", group.id)
+        # The sort is stable and the pool is shuffled, so that ties are broken at random.
         pool = rng.permutation(np.flatnonzero(group.kept_N))
         order = np.argsort(-group.rewards_N[pool], kind="stable")
         texts, chosen = set[str](), list[int]()
@@ -58,6 +59,7 @@ class BestRollouts(Filter):
         return {"kept": float(self.kept)}
 
     def _reason(self, group: Group, index: int, repeated: bool, num: int) -> str | None:
+        # It is rounded as rewards are, as 0.7 itself is above the float32 that stands for it.
         if group.rewards_N[index] < np.float32(self.least):
             return "not_right"
         if repeated and self.distinct:

@@ -41,6 +41,7 @@ class Cppo(Filter):
 
     def apply(self, group: Group, *, view: View) -> Group:
         rng = view.rng("cppo", group.id)
+        # Of rewards 0 and 1, evenly split, all |A| are equal: the shuffle breaks the ties.
         pool = rng.permutation(np.flatnonzero(group.kept_N))
         sizes = _sizes(group)[pool]
         num = max(_kept(len(pool), prune=self.prune), 1)
@@ -58,4 +59,5 @@ def _sizes(group: Group) -> np.ndarray:
 
 
 def _kept(rollouts: int, *, prune: float) -> int:
+    # Float noise must not prune one rollout more: 10 * (1 - 0.9) is 0.9999999999999998.
     return floor(rollouts * (1 - prune) + 1e-9)

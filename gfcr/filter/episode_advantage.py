@@ -36,6 +36,7 @@ class EpisodeAdvantage(Filter):
         return self._map().fewest()
 
     def apply(self, group: Group, *, view: View) -> Group:
+        # A recalled rollout's episode may have the number of one made now: the group's id differs.
         keys = [(r.group_id, r.notes.get(EPISODE, r.id)) for r in group.rollouts]
         kept = group.kept_N
         last = {key: i for i, (key, k) in enumerate(zip(keys, kept, strict=True)) if k}

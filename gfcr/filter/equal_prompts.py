@@ -26,6 +26,7 @@ class EqualPrompts(Filter):
 
     def apply(self, group: Group, *, view: View) -> Group:
         kept = group.kept_N
+        # This never divides by 0, as filters are asked only while a rollout is kept.
         factor = view.group_size / int(kept.sum())
         return group.with_signals(
             [

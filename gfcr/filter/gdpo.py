@@ -70,6 +70,7 @@ class Gdpo(Filter, BatchMap):
         return group.with_advantages([next(filled) if k else None for k in kept])
 
     def map_batch(self, groups: Sequence[Group], *, view: View) -> Sequence[Group]:
+        # They are taken out, or each checkpoint would hold the names of all batches before it.
         seen = self.found.pop(view.step, ())
         unknown = sorted(set(self.weights) - set(seen)) if groups else []
         if unknown:
@@ -90,6 +91,7 @@ class Gdpo(Filter, BatchMap):
         """Values that are missing are neither counted nor moved."""
         found = np.array(values, np.float64)
         here = ~np.isnan(found)
+        # The deviation of one value, or of equal ones, is noise that a division would make loud.
         if here.sum() < 2 or np.ptp(found[here]) <= 1e-6:
             return np.zeros(len(found))
         scaled = (found - found[here].mean()) / (found[here].std(ddof=1) + self.epsilon)

@@ -38,9 +38,11 @@ class Gfpo(Filter):
         return self.keep
 
     def apply(self, group: Group, *, view: View) -> Group:
+        # The sort is stable and the pool is shuffled, so that ties are broken at random.
         pool = view.rng("gfpo", group.id).permutation(np.flatnonzero(group.kept_N))
         lengths = np.array([int(r.mask_T.sum()) for r in group.rollouts], np.float64)[pool]
         shortest = self.metric == "shortest"
+        # A rollout may hold no token of the policy's, and must not be divided by 0.
         costs = lengths if shortest else -group.rewards_N[pool] / np.maximum(lengths, 1)
         others = pool[np.argsort(costs, kind="stable")[self.keep :]]
         group = group.reject_rollouts(others.tolist(), reason="gfpo")

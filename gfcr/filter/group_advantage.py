@@ -51,4 +51,5 @@ class GroupAdvantage(Filter):
             return centred * num / (num - 1) if num > 1 else rewards_N
         if self.kind == "dr_grpo" or num == 1:
             return centred
+        # It is TRL's formula, ddof=1 and 1e-4 included, so that updates compare with its own.
         return centred / (rewards_N.std(ddof=1) + np.float32(self.epsilon))

@@ -63,6 +63,7 @@ class LanguageGate(Gate):
         text = unicodedata.normalize("NFKC", written(rollout, view=view))
         scripts = [_script(char) for char in text if char.isalpha()]
         allowed = sum(script in self.scripts for script in scripts)
+        # It is no quotient, so that a completion without letters passes and divides nothing by 0.
         return allowed >= self.min_share * len(scripts)
 
 

@@ -45,9 +45,11 @@ class PreferencePairs(Filter):
         )
 
     def apply(self, group: Group, *, view: View) -> Group:
+        # The pool is shuffled, as `argmax` takes the first of equal rewards.
         shuffled = view.rng("preference_pairs", group.id).permutation(len(group.rollouts))
         pool = shuffled[group.kept_N[shuffled]]
         rewards = group.rewards_N[pool]
+        # With a margin of 0, float noise of equal rewards must not make a preference.
         if np.ptp(rewards) <= max(self.margin, 1e-6):
             return group.reject("no_preference")
         best, worst = int(pool[rewards.argmax()]), int(pool[rewards.argmin()])

@@ -48,6 +48,8 @@ class RewardSpread(Filter, Observer):
         return group.reject("reward_spread") if low else group
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
+        # Rejected groups count too: those let through spread more, so that of them alone the
+        # average would rise, and the bar with it, update by update.
         found = [g.values["reward_std"] for g in harvest.groups if "reward_std" in g.values]
         if found:
             mean = float(np.mean(found))

@@ -58,5 +58,6 @@ class RewardVariance(Filter):
 
     def _share(self, rewards: np.ndarray) -> float:
         num = len(rewards)
+        # The n - 1 of both variances cancel.
         largest = (self.high - self.low) ** 2 * (num // 2) * ((num + 1) // 2) / num
         return float(np.sum((rewards - rewards.mean()) ** 2) / largest)

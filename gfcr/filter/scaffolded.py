@@ -37,6 +37,7 @@ class Scaffolded(Filter):
         kept_N, right_N = group.kept_N, group.raw_rewards_N >= self.threshold
         plain = [i for i in range(len(group.rollouts)) if i not in hinted and kept_N[i]]
         right = [i for i in hinted if kept_N[i] and right_N[i]]
+        # Hints are asked for where no plain rollout is right, so the one that gives way is wrong.
         chosen = right[:1]
         group = group.reject_rollouts([i for i in hinted if i not in chosen], reason="hint")
         return group.reject_rollouts(plain[-1:] if chosen else [], reason="replaced")

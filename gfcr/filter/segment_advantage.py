@@ -60,6 +60,7 @@ class SegmentAdvantage(Filter):
         value_T = np.broadcast_to(np.float32(signal.scores.get(self.value, base)), (num,))
         values = [*value_T[begins], np.float32(signal.reward or 0.0)]
         advantage_T = np.repeat(np.diff(values), np.diff([*begins, num]))
+        # A token of just that probability is taught whatever float32 makes of it.
         taught_T = np.exp(rollout.logprobs_T) <= self.unlikely + 1e-6
         return np.where(taught_T, advantage_T, np.float32(0))
 

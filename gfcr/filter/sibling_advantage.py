@@ -60,5 +60,6 @@ class SiblingAdvantage(Filter):
     def _spread(self, path: Path, *, of: dict[Segment, float], rollout: Rollout) -> Floats:
         advantage_J = np.array([of[name] for name in path.names_J], np.float32)
         advantage_T = path.spread(advantage_J, mask_T=rollout.mask_T)
+        # A token of just that probability is taught whatever float32 makes of it.
         taught_T = np.exp(rollout.logprobs_T) <= self.unlikely + 1e-6
         return np.where(taught_T, advantage_T, np.float32(0))

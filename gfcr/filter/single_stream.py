@@ -90,6 +90,7 @@ class SingleStream(Filter, Selector, BatchMap, Observer):
         self._measure(view)
         found = list({p.id: p for p in view.draw(num * self.looked_at)}.values())
         found += view.draw(max(num - len(found), 0))  # of an epoch shorter than the candidates
+        # A reward outside [0, 1] could give a value whose root is no number.
         values = np.clip([self.value(p.id) for p in found], 0, 1)
         weights = np.sqrt(values * (1 - values)) + self.least
         rng = view.rng("single_stream", view.round)
@@ -98,6 +99,8 @@ class SingleStream(Filter, Selector, BatchMap, Observer):
         return [p for i, p in enumerate(found) if i in chosen]
 
     def apply(self, group: Group, *, view: View) -> Group:
+        # Visits are counted in `observe`, after the filters: the baseline holds nothing of the
+        # rewards that it is subtracted from, which would bias the gradient.
         value = self.value(group.prompt.id)
         pairs = zip(group.rewards_N, group.kept_N, strict=True)
         own = [float(r) - value if kept else None for r, kept in pairs]
@@ -130,10 +133,12 @@ class SingleStream(Filter, Selector, BatchMap, Observer):
 
     def _measure(self, view: View) -> None:
         """Adds how far the policy is from that of the batch before."""
+        # They are taken out, as a batch that is refilled selects again and would count them twice.
         asked, self.kept = self.kept, []
         if not asked:
             return
         scores = view.score([[*r.prompt.tokens, *r.tokens_T.tolist()] for r in asked])
         pairs = zip(asked, scores, strict=True)
+        # Scores begin with the second token, so those of a completion are one place further left.
         own = [(s[len(r.prompt.tokens) - 1 :] - r.logprobs_T)[r.mask_T] for r, s in pairs]
         self.moved += float(np.mean(np.abs(np.concatenate(own)), dtype=np.float64))

@@ -42,6 +42,7 @@ class SplitAdvantage(Filter):
         for origin, weight in (("fresh", 1.0), ("replay", self.replay_weight)):
             here = [i for i, r in enumerate(group.rollouts) if r.origin == origin]
             part = _part(group, here)
+            # A map would take the mean of no reward.
             if not part.kept_N.any():
                 continue
             for i, signal in zip(here, map_.apply(part, view=view).signals, strict=True):

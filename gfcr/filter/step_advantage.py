@@ -55,6 +55,7 @@ class StepAdvantage(Filter):
         reward = np.float32(signal.reward or 0.0)
         if self.kind == "outcome":
             return (reward - value_T) * mask_T
+        # Steps count from 0: the -1 before them lets the first token begin one.
         starts = np.flatnonzero(np.diff(step_T, prepend=-1.0))
         values = np.append(value_T[starts], reward)
         step = np.searchsorted(starts, np.arange(len(step_T)), side="right") - 1

@@ -54,6 +54,7 @@ class SubgroupAdvantage(Filter):
 
 def _inner(path: Path, *, num: int) -> np.ndarray:
     """The segments below which a part of the leaves lie, and not one alone."""
+    # The whole group is counted once, as the first mean, and a leaf alone would be its own mean.
     return (path.leaves_J > 1) & (path.leaves_J < num)
 
 

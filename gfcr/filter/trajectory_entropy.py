@@ -52,9 +52,11 @@ class TrajectoryEntropy(Filter):
         sign = 1.0 if self.prefer == "low" else -1.0
         costs = sign * np.array([surprisals[i] for i in which])
         if self.how == "keep":
+            # Float noise in the product must not keep one rollout more.
             order: list[int] = np.argsort(costs, kind="stable").tolist()
             others = order[ceil(self.share * len(which) - 1e-9) :]
             return group.reject_rollouts([which[i] for i in others], reason="trajectory_entropy")
+        # The smallest cost is taken off, so that the largest term is 1 and none overflows.
         weights = np.exp((costs.min() - costs) / self.temperature)
         return weighed(group, which, (len(which) * weights / weights.sum()).tolist())
 

@@ -77,6 +77,7 @@ class Scenes:
         rewritten = seen.history is not None
         said = "" if rewritten else self._template.replace("{observation}", seen.text)
         written = view.encode(said) if said else ()
+        # The cap is the episode's, so that turns of one rollout each are not given more room.
         self._before += (*last.tokens, *written)
         if len(self._before) >= self._session.job.sampling.max_tokens:
             return False
@@ -106,6 +107,7 @@ class Scenes:
         if text is not None:
             own = job.prompt
             prompt = view.prompt(text, answer=own.answer, meta=own.meta, tokens=tokens)
+            # `room` leaves space for the run's whole cap, of which the episode needs only `left`.
             most = view.room + view.sampling.max_tokens - left
             if not 0 < len(prompt.tokens) <= most:
                 raise EpisodeLost(
@@ -113,6 +115,8 @@ class Scenes:
                     f"leave room for the {left} that the episode may still have"
                 )
         turn = len(self._opened)
+        # Each episode has places of its own behind those of first turns, as seeds go by them:
+        # what one episode samples does not depend on how many turns another has had.
         place = job.num_samples + self._index * (self._most - 1) + turn - 1
         opened = self._session.open(
             place if turn else self._index,

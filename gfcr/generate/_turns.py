@@ -42,6 +42,7 @@ class TakesTurns(Generate):
     def check(self, encode: Callable[[str], Sequence[int]]) -> None:
         encode(self._shown(self.error))
         tokens = encode(self.stop)
+        # A request stops at single token ids: a text of two would stop it at either of them.
         if len(tokens) != 1:
             raise ConfigError(
                 f"{self._name}.stop={self.stop!r} is {len(tokens)} tokens in the model's "

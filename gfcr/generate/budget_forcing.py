@@ -50,7 +50,9 @@ class BudgetForcing(Generate):
         await session.gather(*(self._answer(t, session=session) for t in opened))
 
     async def _answer(self, trajectory: Trajectory, *, session: Session) -> None:
+        # Float noise must not take one token off: 0.57 * 100 is 56.99999999999999.
         budget = max(1, int(self.thinking * session.job.sampling.max_tokens + 1e-9))
+        # A resumed rollout may have been given the marker before it was cut: that note stays.
         trajectory.notes.setdefault("forced", 0.0)
         left = budget - len(trajectory.tokens)
         if left > 0 and (await trajectory.sample(max_tokens=left)).ended:

@@ -82,5 +82,6 @@ class EntropyTree(Generate):
     def _eligible(self, chain: _Chain) -> list[int]:
         """A branch's first token is left out: its place is the fork that made it."""
         tokens = chain.trajectory.tokens
+        # Float noise must not skip one token more: 0.07 * 100 is 7.000000000000001.
         end = len(tokens) - ceil(self.tail * len(tokens) - 1e-9)
         return [at for at in range(chain.first, end) if chain.trajectory.mask[at]]

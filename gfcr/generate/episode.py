@@ -106,6 +106,8 @@ class Episode(Generate):
     async def _act(self, scenes: Scenes, *, hosted: Hosted, session: Session) -> str:
         """Plays to the end; returns what the policy wrote last without an answer."""
         view, prompt = session.view, session.job.prompt
+        # The prompt alone is the seed: all episodes of a group begin in the same state, so that
+        # their outcomes differ by what the policy did.
         stop, seed = view.encode(self.stop) if self.stop else (), view.rng("episode", prompt.id)
         number = int(seed.integers(2**31))
         scenes.begin(await _seen(lambda w: w.begin(prompt, seed=number), hosted, session))

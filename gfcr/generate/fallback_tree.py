@@ -46,7 +46,9 @@ class FallbackTree(Generate):
 
     async def run(self, session: Session) -> None:
         job = session.job
+        # The prompt is in the key, so that no tree depends on which others the batch has.
         rng = session.view.rng("fallback_tree", job.prompt.id)
+        # The upper bound of `integers` is exclusive, and `first_high` is to be drawn too.
         first = int(rng.integers(self.first_low, self.first_high + 1))
         paths = [session.open(index) for index in range(min(first, job.num_samples))]
         ends: dict[int, list[int]] = {id(path): [] for path in paths}

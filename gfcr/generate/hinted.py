@@ -62,6 +62,7 @@ class Hinted(Generate):
 
     def _open(self, index: int, *, share: float, session: Session) -> Trajectory:
         plain, resume = session.job.prompt, session.job.resume
+        # A resumed trajectory begins with tokens that had their prompt, and gets no other one.
         if not share or index < len(resume):
             return session.open(index)
         hint = self._hint(plain, share=share, session=session)
@@ -86,4 +87,5 @@ class Hinted(Generate):
                 f"{', '.join(map(str, prompt.meta)) or 'none'}, and answer."
             )
         tokens = session.view.encode(str(given))
+        # Float noise in the product must not give one token more away.
         return tokens[: ceil(share * len(tokens) - 1e-9)]

@@ -43,6 +43,7 @@ class MultiTurn(TakesTurns):
         # A resumed rollout may have been cut while its tool was at work.
         sampled = trajectory.finish is None and trajectory.mask[-1:] == [True]
         asked = sampled and trajectory.tokens[-1] in stop
+        # The count lies in the notes, which a rollout that is resumed brings along.
         while trajectory.notes.get("tool_calls", 0) < self.max_turns - 1:
             if not asked and (await trajectory.sample(stop=stop)).ended:
                 return

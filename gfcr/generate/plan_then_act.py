@@ -78,6 +78,7 @@ class PlanThenAct(Generate):
             await self._alone(range(first, first + num), session=session)
             return
         trajectory = session.open(first, prompt=asked)
+        # A request stops at single token ids, so the last token of `ends` alone ends a plan.
         done = await trajectory.sample(
             max_tokens=self.plan_tokens, stop=view.encode(self.ends)[-1:]
         )

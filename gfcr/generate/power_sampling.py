@@ -67,6 +67,7 @@ class PowerSampling(Generate):
         return (self.alpha - 1) * gain + log((at + len(old)) / (at + len(new)))
 
     async def _chain(self, index: int, session: Session) -> None:
+        # Each chain has its own generator, so that no draw depends on how their steps interleave.
         rng = session.view.rng("power_sampling", session.job.prompt.id, index)
         state, stop = session.open(index), 0
         while state.finish is None:
@@ -83,7 +84,9 @@ class PowerSampling(Generate):
         proposal = state.fork(at)
         await proposal.sample(max_tokens=stop - at)
         self.proposed += 1
+        # `random` may give 0 and never 1, so that this logarithm always exists.
         threshold = log(1.0 - rng.random())
+        # One that was cut is no whole sample of p, and its log-prob would be of fewer tokens.
         if proposal.finish == FinishReason.ABORTED:  # by a Watcher
             return state
         if threshold >= self.log_ratio(proposal.logprobs[at:], state.logprobs[at:], at=at):

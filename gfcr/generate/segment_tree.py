@@ -33,6 +33,7 @@ class SegmentTree(Generate):
     depth: Annotated[int, Interval(ge=1, le=20)] = 3
 
     def rollouts(self, num_samples: int) -> int:
+        # The job's samples are the first level: a path divides `depth` - 1 times.
         return num_samples * self.width ** (self.depth - 1)
 
     async def run(self, session: Session) -> None:

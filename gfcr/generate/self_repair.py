@@ -73,6 +73,8 @@ class SelfRepair(Generate, Observer):
                 self.too_long += 1
                 return
             under = job.prompt if self.train == "plain" else prompt
+            # Each sample has its own places behind all first tries, as seeds go by them: what a
+            # repair samples does not depend on which other ones were wrong.
             place = job.num_samples + index * self.repairs + number - 1
             trajectory = session.open(place, prompt=prompt, train_under=under)
             trajectory.notes["repair"] = float(number)

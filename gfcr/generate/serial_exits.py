@@ -58,6 +58,7 @@ class SerialExits(Generate):
         marker = session.view.encode(self.marker)
         end = _end(thought.tokens, marker)
         thought.notes[EXIT] = float(end)
+        # Each thought has a generator of its own, so that no exit depends on which one ends first.
         rng = session.view.rng("serial_exits", session.job.prompt.id, index)
         places = [at for at in range(1, end) if thought.mask[at - 1]]
         rng.shuffle(places)

@@ -53,6 +53,7 @@ class ToolTree(TakesTurns):
         begun = min(self.initial, num)
         paths = [session.open(index) for index in range(begun)]
         branched = await self._go_on(paths, room=num - begun, session=session)
+        # They begin now, as only the end of the first ones says how many places branches leave.
         rest = [session.open(index) for index in range(begun, num - branched)]
         await self._go_on(rest, room=0, session=session)
 

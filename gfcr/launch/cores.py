@@ -104,6 +104,7 @@ def _weights(engine: str, *, model: str) -> int | None:
 
 def _memory() -> int:
     free = psutil.virtual_memory().available
+    # In a container the machine's free memory says nothing of the container's own limit.
     limit, used = (Path(f"/sys/fs/cgroup/memory.{name}") for name in ("max", "current"))
     bounded = limit.read_text().strip() if limit.is_file() else "max"
     return free if bounded == "max" else min(free, int(bounded) - int(used.read_text()))

@@ -81,6 +81,7 @@ class Jigsaw(Launcher):
             forks = stack.enter_context(closing(Forks(libraries_of(jobs))))
             stack.callback(lambda: [process.stop() for _, process in running.values()])
             stack.callback(lambda: [process.ask_to_end() for _, process in running.values()])
+            # It is added last and so called first, as a trial that waits for cores cannot end.
             stack.callback(lender.release)
             while waiting or running:
                 lender.poll()
@@ -97,6 +98,7 @@ class Jigsaw(Launcher):
                 while len(running) < most and (job := first_free(waiting)) is not None:
                     waiting.remove(job)
                     begin(job)
+                    # Each trial has its own row: what an ended one has left there is no request.
                     row = jobs.index(job)
                     lender.begin(job.name, lease=Lease(file, row=row))
                     process = TrialProcess(job, forks=forks, lease=f"{file}:{row}")

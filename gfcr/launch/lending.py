@@ -168,6 +168,7 @@ class Lender:
                 continue
             kind, done_s, needs = row.lease.does, row.done_s, tuple[str, ...]()
             for number in range(_AHEAD + 1):
+                # A sub-stage that takes longer than foreseen is not over: some work is left.
                 work_s = max(self._length_s(row, kind) - done_s, _LEAST_S)
                 name = _name(trial, number)
                 stages.append(

@@ -48,6 +48,7 @@ class Local(Launcher):
                     time.sleep(_POLL_S)
                 for job, process, cores in list(running.values()):
                     watch(job)
+                    # The wait is divided, so that each is looked at twice a second.
                     result = process.wait(_POLL_S / len(running))
                     if result is not None:
                         del running[job.name]

@@ -193,5 +193,6 @@ def _cancel(ray: Any, tasks: list[Any]) -> None:
     if not tasks or not ray.is_initialized():
         return
     for ref in tasks:
+        # It is not by force, so that the task can have its trial record that it is paused.
         ray.cancel(ref, force=False)
     ray.wait(tasks, num_returns=len(tasks), timeout=_GRACE_S)

@@ -63,6 +63,7 @@ def main() -> None:
         placement_group_bundle_index=1 + int(number),
     )
     task = ray.remote(num_cpus=bundles.cpus, num_gpus=bundles.gpus, max_retries=0)(_serve)
+    # Which devices a task has, Ray says on the node that it runs on.
     own = {k: v for k, v in os.environ.items() if not k.startswith(_OF_A_NODE)}
     sys.exit(ray.get(task.options(scheduling_strategy=place).remote(line, variables=own)))
 
@@ -71,6 +72,7 @@ def _serve(line: Sequence[str], *, variables: Mapping[str, str]) -> int:
     """Runs the server on its node, for as long as this task lives."""
     ray: Any = optional.load("ray")
     own = {PARENT: str(os.getpid()), HOST: ray.util.get_node_ip_address()}
+    # It leads a group of its own, so that what the server starts ends with it.
     process = subprocess.Popen(line, env={**os.environ, **variables, **own}, start_new_session=True)
     try:
         return process.wait()

@@ -26,6 +26,7 @@ def run_trial(job: Job, *, cwd: Path, since: int) -> dict[str, Any]:
     try:
         while (result := process.wait(_POLL_S)) is None:
             pass
+    # Ray cancels a task by KeyboardInterrupt, which is no Exception.
     except BaseException:
         process.stop()
         raise

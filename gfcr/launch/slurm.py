@@ -145,6 +145,7 @@ def _cancel(queued: Sequence[_Queued]) -> None:
     """Cancels jobs and waits for those that ran, so that none outlives the sweep."""
     for one in queued:
         one.submitted.cancel()
+    # A cancelled trial holds its lock until it has recorded that it is paused.
     deadline = time.monotonic() + _GRACE_S
     while any(is_held(one.job) for one in queued) and time.monotonic() < deadline:
         time.sleep(_POLL_S)

@@ -26,6 +26,7 @@ def accelerated() -> bool:
 def confine(cores: Iterable[int]) -> None:
     """Confines this process and its future children to some cores, with as many torch threads."""
     own = {*cores}
+    # Affinity is a thread's own on Linux: threads that run already would stay where they are.
     for task in Path("/proc/self/task").iterdir():
         with suppress(ProcessLookupError):  # a thread that has just ended
             os.sched_setaffinity(int(task.name), own)

@@ -65,6 +65,7 @@ class Lease:
 
     def ask(self, kind: Kind) -> None:
         """Asks for cores for a sub-stage."""
+        # The kind comes before the number, by which the lender sees that there is a request.
         self._row[_KIND], self._most = KINDS.index(kind), 0
         self._row[_ASKED] += 1
 
@@ -102,6 +103,7 @@ class Lease:
         """Grants cores for the last request."""
         lent = np.zeros(_MOST_CORES, np.bool_)
         lent[[*cores]] = True
+        # The cores come before the number, by which the trial sees that the grant is whole.
         self._row[_CORES:] = np.packbits(lent).view(np.int64)
         self._row[_GRANTED] = self._row[_ASKED]
 

@@ -30,4 +30,5 @@ def _watch(parent: int) -> None:
     time.sleep(_GRACE_S)
     if os.getpgrp() == os.getpid():  # what it started ends with it
         os.killpg(os.getpid(), signal.SIGKILL)
+    # `sys.exit` would end this thread alone.
     os._exit(128 + signal.SIGTERM)

@@ -49,6 +49,7 @@ class Heard:
             self.number = number
             raise Interrupted(number)
         if number == signal.SIGINT:
+            # The default action ends the process at once, and no library can swallow it.
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
 

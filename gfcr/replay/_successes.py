@@ -39,6 +39,7 @@ class Solved(Replay, Recaller):
                 )
 
     def store(self, harvest: Harvest, *, view: View) -> None:
+        # One that was recalled is in the memory already, and would push out another.
         self.keep(r for g in harvest.groups for r in g.rollouts if r.origin == "fresh")
         self.recalled, self._now = self._now, 0
 

@@ -55,6 +55,7 @@ class Exgrpo(Solved, Selector, Allocator):
         if view.round == 0:
             self.chosen = []
         known = [p for p in self.rates if p in self.solved and p not in self.chosen]
+        # Others would hardly make a group with a gradient: the paper's range is 1 to 7 of 8.
         known = [p for p in known if 0 < self.rates[p] < 1]
         wanted = min(int(self.share * num + 1e-9), len(known)) if self.begun else 0
         again: list[str] = []
@@ -75,6 +76,7 @@ class Exgrpo(Solved, Selector, Allocator):
     def _less(self, job: Job, *, left: list[str]) -> Job:
         if job.prompt.id not in left or job.num_samples < 2:
             return job
+        # One group is smaller for each time that its prompt was chosen, as the stream has it too.
         left.remove(job.prompt.id)
         return replace(job, num_samples=job.num_samples - 1)
 
@@ -97,8 +99,10 @@ class Exgrpo(Solved, Selector, Allocator):
                 self.retired.add(prompt_id)
         for prompt_id in self.retired & self.solved.keys():
             del self.solved[prompt_id]
+        # Without a kept solution there is nothing to recall: the stream alone brings such a prompt.
         self.rates = {p: rate for p, rate in self.rates.items() if p in self.solved}
         right, scored = sum(r for _, (r, _) in pairs), sum(r + w for _, (r, w) in pairs)
+        # It stays on: one batch of hard prompts later does not turn it off again.
         self.begun = self.begun or right > self.begin * max(scored, 1)
 
     def metrics(self) -> Mapping[str, float]:

@@ -62,6 +62,7 @@ class GroupReplay(Replay, Planner):
             kept.uses, kept.step = kept.uses + 1, view.step
         self.replayed += len(chosen)
         jobs = [
+            # All of them are whole: nothing is sampled, and nothing is verified again.
             replace(view.job(k.prompt, num_samples=len(k.rollouts)), resume=k.rollouts)
             for k in chosen
         ]
@@ -74,6 +75,7 @@ class GroupReplay(Replay, Planner):
             Kept(prompt=group.prompt, rollouts=_kept(group), priority=priority, step=now)
             for group in harvest.groups
             if group.rejected is None
+            # One that was replayed is kept already: kept anew, `reuses` would not bound it.
             and all(r.origin == "fresh" for r in group.rollouts)
             and (priority := _priority(group)) > 0
         ]

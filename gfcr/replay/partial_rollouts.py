@@ -81,4 +81,5 @@ class PartialRollouts(Replay, Planner):
 
 def _age(rollout: Rollout, *, update: int) -> int:
     sampled = rollout.versions_T[rollout.mask_T]
+    # The oldest token counts, as a rollout that is resumed has tokens of several policies.
     return update - int(sampled.min()) if len(sampled) else 0

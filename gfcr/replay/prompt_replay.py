@@ -66,6 +66,7 @@ class PromptReplay(Replay, Selector):
         if view.round == 0:
             self.taken, self.again = 0, []
         self.taken += num
+        # The share is of the batch so far, as a batch that is refilled selects several times.
         room = min(num, int(self.share * self.taken + 1e-9) - len(self.again))
         chosen = [p.id for p in self._rested(view.step)[: max(room, 0)]]
         for prompt_id in chosen:

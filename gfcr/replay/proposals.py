@@ -70,6 +70,7 @@ class Proposals(Replay, Selector):
         for prompt in {p.id: p for p in asides if "proposed_by" in p.meta}.values():
             kind = kind_of(prompt)
             kept, new = self.kept.get(kind, []), self.new.get(kind, [])
+            # A problem proposed twice would be asked twice, and be two of the references shown.
             if all(prompt.tokens != other.tokens for other in kept):
                 self.kept[kind] = [*kept, prompt][-self.capacity :]
                 self.new[kind] = [*new, prompt][-self.capacity :]

@@ -30,6 +30,7 @@ class Rescue(Solved):
 
     def recall(self, group: Group, *, view: View) -> Sequence[Rollout]:
         rewards = [r.reward for r in group.rollouts if r.reward is not None]
+        # Without a reward nobody knows that the group is all wrong.
         if not rewards or max(rewards) >= self.threshold:
             return ()
         return self.hand_on(self.drawn(group.prompt.id, num=self.num, view=view))

@@ -58,6 +58,7 @@ class RisingLevels(Replay, Selector):
         return [self._made(*pair, view=view) for pair in zip(levels, seeds, strict=True)]
 
     def store(self, harvest: Harvest, *, view: View) -> None:
+        # Lower levels are drawn too, and would promote by what is mastered already.
         highest = [g for g in harvest.groups if self.level_of.get(g.prompt.id) == self.top]
         rewards = [r.reward for g in highest for r in g.rollouts if r.reward is not None]
         self.judged += len(rewards)

@@ -33,6 +33,7 @@ class Rlep(Solved):
     read: bool = field(init=False, default=False)
 
     def recall(self, group: Group, *, view: View) -> Sequence[Rollout]:
+        # What was read is in the checkpoints, so that a resumed run needs no folder.
         if self.pool and not self.read:
             self.keep(r for g in view.recorded(self.pool) for r in g.rollouts)
             self.read = True

@@ -105,6 +105,7 @@ class Ahead:
     def state_dict(self) -> dict[str, Any]:
         found: list[dict[str, Any]] = []
         with self._changed:
+            # Whoever works gives the state, between two pieces of work, so that none is half done.
             self._asked = found
             self._changed.notify_all()
         self._await(lambda: bool(found))
@@ -214,6 +215,7 @@ class Ahead:
         return self._is_over or self._schedule.loads(version, at=self._at)
 
     def _load(self, version: int, weights: Weights) -> None:
+        # The lock is not held: this takes long, and the trainer may leave reports meanwhile.
         self._work.sync(weights, version=version)
         if version < self._last:
             self._check_end()
@@ -250,6 +252,7 @@ class Ahead:
 
     def _may_open(self, at: Standing) -> bool:
         parts = self._work.pipeline.strategy.parts.values()
+        # What such a part remembers is of one batch, and a second one would mix with it.
         if at.opened and any(part.one_batch for part in parts):
             return False
         left = self._last - at.closed - len(at.opened)

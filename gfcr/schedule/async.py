@@ -35,6 +35,7 @@ class Async(Schedule):
         return True
 
     def opens(self, at: Standing) -> bool:
+        # The number on the left is that of the update which learns from the batch to begin.
         return at.closed + len(at.opened) <= at.loaded + self.staleness
 
     def closes(self, at: Standing) -> int | None:
@@ -48,5 +49,6 @@ class Async(Schedule):
 
     def _leaves_time(self, step: int, *, at: Standing) -> bool:
         """Whether all other batches can still be learned from in time, with one per update."""
+        # They go by their deadlines: if that order misses one, every order does.
         last = sorted(of + self.staleness for other, of in at.opened.items() if other != step)
         return all(by >= at.closed + 1 + n for n, by in enumerate(last))

@@ -104,8 +104,10 @@ def _give_up(trial: Trial, *, why: str) -> dict[str, Any]:
         known = ending.identity(resolved)
     complete = known.get("status") == "finished" or bool(known.get("complete"))
     result = {**known, "status": "stopped", "stopped": why, "complete": complete}
+    # A sweep that is started again decides alike, and has nothing to write.
     if folder.status == "stopped" and known == result:
         return result
+    # A new digest would hide that somebody had changed the result before.
     checksum.check(folder)
     folder.create(card)
     checksum.end(folder, status="stopped", result=result)

@@ -92,6 +92,7 @@ class Sweep:
             reasons = decide(scores, current.until.at)
         else:
             reasons = rule.give_up(scores) if len(scores) > 1 else {}
+        # Every other arm is compared with it, to the end.
         reasons.pop(self.study.baseline, None)
         decisions.write(
             self.study, number=number, until=current.until, scores=scores, reasons=reasons

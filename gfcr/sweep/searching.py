@@ -97,6 +97,7 @@ class _Search:
         sweep = Sweep(study=sub, fresh=self.fresh, begin=self.begin, watch=self.watch)
         for number, values in asked:
             line = {"arm": _name(number), "decision": "asked", "values": values}
+            # It is written before they run: an interrupted search is known by these lines.
             decisions.append(self.study, line)
 
         def decide(scores: Mapping[str, Mapping[int, float]], step: int) -> dict[str, str]:

@@ -149,6 +149,7 @@ class RunFolder:
         self.guard()
         line = {"step": step, "metrics": dict(metrics), "time": time or clock.time()}
         self.path.mkdir(parents=True, exist_ok=True)
+        # A kill cuts short the last line at most, which readers leave out.
         with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
@@ -200,6 +201,7 @@ class RunFolder:
             if not file.exists() or _sha256(file.read_bytes()) != digest:
                 raise damaged(file, why=_CHANGED)
         if (self.path / "metrics.jsonl").exists():
+            # All was checked before, so that a damaged record is left as it was found.
             os.truncate(self.path / "metrics.jsonl", mark.metrics)
         kept = {self.rollouts / name for name in mark.rollouts}
         for file in parquet.every_file(self.rollouts):
@@ -263,10 +265,12 @@ class RunFolder:
 def write_atomic(path: Path, text: str) -> None:
     """Writes `text` so that a reader sees the old file or the new one, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    # It lies in the same folder, as a rename is atomic within one file system alone.
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with temporary.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
+        # Without this a power cut could leave the new name with nothing in it.
         os.fsync(file.fileno())
     temporary.replace(path)
 

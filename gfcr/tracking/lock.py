@@ -112,6 +112,7 @@ def is_locked(folder: Path | str) -> bool:
     if not lock.exists():
         return False
     try:
+        # This takes the lock for a moment: who begins just then, and does not wait, is refused.
         with FileLock(lock, blocking=False):
             return False
     except Timeout:

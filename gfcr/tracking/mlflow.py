@@ -69,6 +69,7 @@ class Mlflow(Tracker):
         """Closes the run and uploads artifacts; after an outage, fills the gap first."""
         if self._folder is None:
             return
+        # MLflow's thread ends first, as it would go on sampling for a run that is closed.
         if self._monitor is not None:
             self._monitor.finish()
             self._monitor = None

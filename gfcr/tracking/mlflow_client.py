@@ -78,6 +78,7 @@ def read_points(client: "MlflowClient", run: "Run", *, keys: Iterable[str]) -> P
     for key in keys:
         if key in run.data.metrics:
             points = client.get_metric_history(run.info.run_id, key)
+            # MLflow promises no order, and of several points of a step the latest counts.
             for point in sorted(points, key=lambda p: p.timestamp):
                 found.setdefault((key, point.step), []).append(point.value)
     return found

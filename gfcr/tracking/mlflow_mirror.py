@@ -104,6 +104,7 @@ class Mirror:
 
     def log(self, lines: Iterable[MetricLine]) -> None:
         """Adds those points of the lines that the store did not hold."""
+        # MLflow would keep a step's second point beside the first, and takes none back.
         new = [point for point in _points(lines) if (point.key, point.step) not in self.seen]
         send(self.client, self.run_id, metrics=new)
 
@@ -130,6 +131,7 @@ class Mirror:
             self.client.log_text(self.run_id, json.dumps(result, sort_keys=True), "result.json")
         if (digest := self.folder.result_digest) is not None:
             self.client.set_tag(self.run_id, TAG, digest)
+        # The status comes last, so that a run that the store calls finished has its result there.
         self.client.set_tag(self.run_id, "gfcr.status", status)
         if status in _ENDED:
             self.client.set_terminated(self.run_id, status=_ENDED[status])

@@ -47,6 +47,7 @@ def store_lock(uri: str) -> "FileLock":
     """Returns a lock for creating tables, experiments and parent runs from this machine."""
     from filelock import FileLock
 
+    # The user's number is in it, as another user's lock file could not be opened.
     name = f"gfcr-{os.getuid()}-{digest(full(uri))[:16]}.lock"
     return FileLock(Path(tempfile.gettempdir()) / name, timeout=60)
 
@@ -136,6 +137,7 @@ def _curves(client: "MlflowClient", run: "Run", *, keys: Iterable[str]) -> _Curv
 def _means(curves: Collection[_Curves]) -> _Curves:
     """Returns the means, as far as they are finite, of what all seeds have."""
     shared = set[tuple[str, int]].intersection(*map(set, curves)) if curves else ()
+    # The sums are exact, so that the order in which seeds ended changes no digit.
     means = {at: fsum(each[at] for each in curves) / len(curves) for at in sorted(shared)}
     return {at: mean for at, mean in means.items() if isfinite(mean)}
 

@@ -33,6 +33,7 @@ def prepare(file: Path) -> None:
     try:
         if file.exists():
             with closing(sqlite3.connect(file, timeout=_BUSY_S)) as connection:
+                # This asks for the writers' lock, so that one that is held is told in seconds.
                 connection.execute("BEGIN IMMEDIATE")
         while not file.exists() or _version(file) == _HALF_MADE:
             if not file.exists() or abs(time.time() - file.stat().st_mtime) > _QUIET_S:
@@ -51,6 +52,7 @@ def _make(file: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)  # of one that was killed
     folder.mkdir(parents=True)
     try:
+        # Connections are closed before the move: SQLite's journal has the name that was opened.
         SqlAlchemyStore(f"sqlite:///{folder / file.name}", ARTIFACTS).engine.dispose()
         (folder / file.name).replace(file)
     finally:

@@ -128,6 +128,7 @@ def newest_rollouts(uri: str, *, run_id: str) -> list[LookedAt]:
             held = list_files(client, run_id=run.info.run_id, folder="rollouts")
             fitting = [name for name, size in held.items() if (size or 0) <= MOST_BYTES]
             if fitting:
+                # Updates stand in names with leading zeros, so that the largest is the newest.
                 file = client.download_artifacts(run.info.run_id, max(fitting), folder)
                 return look_at(Path(file))
     return []

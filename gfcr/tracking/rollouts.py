@@ -79,6 +79,7 @@ def read_update(path: Path) -> StoredUpdate:
     """Reads one file back: the same groups, signals and other trajectories that were written."""
     rows = parquet.read(path)
     grouped = [row for row in rows if row["group_index"] is not None]
+    # `groupby` joins neighbours alone: rows lie by group, as they were written.
     groups = groupby(grouped, key=lambda row: row["group_index"])
     return StoredUpdate(
         step=int(path.stem.removeprefix("update-")),

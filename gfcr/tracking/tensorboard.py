@@ -46,6 +46,7 @@ class Tensorboard(Tracker):
         """Adds one line of metrics, and flushes it."""
         if self._writer is not None:
             _add(self._writer, step, metrics=metrics, at=time())
+            # A TensorBoard beside the run reads the file while it grows.
             self._writer.flush()
 
     def finish(self, *, status: str, result: Mapping[str, object]) -> None:

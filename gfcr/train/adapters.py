@@ -181,8 +181,10 @@ def _merged(base: Any, *, held: "Mapping[str, Tensor]") -> "Iterator[tuple[str, 
     layers = _layers(base)
     for given, weight in held.items():
         owner, _, leaf = given.removeprefix(_BASE).rpartition(".")
+        # PEFT puts the frozen linear layer one level down, under a name no checkpoint has.
         whole = owner.removesuffix(".base_layer")
         if whole != owner and leaf == "weight":
+            # In a narrower type most of what the adapters add would be rounded away.
             yield f"{whole}.{leaf}", weight.detach().float() + _delta(whole, layers[whole], held)
         elif ".lora_" not in owner:
             yield f"{whole}.{leaf}", weight

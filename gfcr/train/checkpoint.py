@@ -47,9 +47,11 @@ def commit(checkpoint: Path, *, state: Mapping[str, Any], keep: int) -> None:
     (checkpoint / MARKER).unlink(missing_ok=True)  # incomplete until all files are written
     state_file.write(checkpoint, state=state)
     text = _manifest({name: _digest(checkpoint / name) for name in _files(checkpoint)})
+    # All is on disk before the marker says so: a power cut may keep the later write alone.
     for path in checkpoint.rglob("*"):
         _flush(path)
     _mark(checkpoint, text)
+    # The folder's own entry is on disk before older checkpoints are given up for it.
     _flush(checkpoint.parent)
     _drop_old(checkpoint.parent, keep=keep)
 
@@ -92,6 +94,7 @@ def resume(folder: Path, *, source: BatchSource, keep: int) -> Path | None:
         CheckpointError: all checkpoints are damaged.
         ForeignCheckpointError: an undamaged one is another run's; nothing is renamed.
     """
+    # Incomplete ones are put aside, as their updates are made again under the same names.
     newest(folder)
     whole = newest_whole(folder, read=lambda found: source.load_state_dict(load(found)))
     if whole is None:
@@ -116,6 +119,7 @@ def newest_whole(
     for found in reversed(complete(folder)):
         try:
             read(found)
+        # It is not damaged but another run's, from which renaming would take it.
         except ForeignCheckpointError:
             raise
         except CheckpointError as error:

@@ -77,6 +77,7 @@ def micro_batches(samples: Iterable[Sample], *, count: int) -> list[list[Sample]
 
 def units(given: Iterable[Unit], *, count: int) -> list[list[Unit]]:
     """Like `micro_batches`, for tuples of samples that stay together."""
+    # Rows of like length share a pass, as all of it is padded to its longest.
     ordered = sorted(given, key=_size)
     tokens_left = sum(map(_size, ordered))
     runs: list[list[Unit]] = []
@@ -85,6 +86,7 @@ def units(given: Iterable[Unit], *, count: int) -> list[list[Unit]]:
         # A run takes samples up to its share of the tokens left; a sample stays for each later run.
         goal, size, stop = tokens_left / runs_left, 0, start
         last = len(ordered) - (runs_left - 1)
+        # With half of the next one's size a run ends as near to its goal as samples allow.
         while stop < last and (stop == start or size + _size(ordered[stop]) / 2 <= goal):
             size += _size(ordered[stop])
             stop += 1
@@ -99,6 +101,7 @@ def bucketed(
     """Cuts items, sorted by length, into batches of at most `most` padded tokens, or one item."""
     batch: list[Item] = []
     for item in sorted(items, key=length):
+        # Items come by length: the new one is the longest, and all would be padded to it.
         if batch and length(item) * (len(batch) + 1) > most:
             yield batch
             batch = []

@@ -50,6 +50,7 @@ def corrected(
         )
         for i, run in enumerate(runs)
         for j, s in enumerate(run)
+        # `dealt` gave sample j of a run to process j % size, in turn.
         for law in [found[j % size][i][j // size]]
     ]
     return applied(update, by=by)
@@ -84,9 +85,11 @@ class TakeLaws(Ask):
             if self.entropies
             else (logps(trainer, trainer.model, padded),)
         )
+        # NumPy knows no bfloat16, which a pass under autocast may give.
         now_BT, *spread = [(t * padded.loss_mask_BT).float().cpu().numpy() for t in taken]
         spread_BT = spread[0] if spread else [None] * len(now_BT)
         return [
             Law(now_T[: len(s.rollout)], None if spread_T is None else spread_T[: len(s.rollout)])
+            # It is not strict, as a process without samples of a run passes over a filling row.
             for (s,), now_T, spread_T in zip(run, now_BT, spread_BT, strict=False)
         ]

@@ -86,6 +86,7 @@ class Student:
         self.model.load_state_dict(held, strict=False)  # a tied output head is not in the file
         self._optimizer = self._fresh_optimizer()
         if optimizer:
+            # It is read as data, since a pickle would run what the file says.
             self._optimizer.load_state_dict(torch.load(optimizer, weights_only=True))
 
     def _fresh_optimizer(self) -> torch.optim.Optimizer:
@@ -143,6 +144,7 @@ def _serve(folder: Path, *, handle: int) -> None:
 def _answer(student: Student, *, folder: Path, number: int) -> None:
     outcome = student.learn()
     student.save(folder, name=f"learnt-{number}")
+    # It is renamed when it is whole, as whoever waits for the name reads it at once.
     draft = folder / f"outcome-{number}"
     draft.write_text(json.dumps(outcome))
     draft.replace(folder / f"learnt-{number}.json")

@@ -100,4 +100,5 @@ def _log_probs(model: torch.nn.Module, batch: Minibatch) -> Tensor:
 
 def _rest(p_BCM: Tensor) -> Tensor:
     """Returns the probability of all tokens that are not listed."""
+    # Where the listed tokens have it all, rounding can leave a rest below 0.
     return (1.0 - p_BCM.sum(-1)).clamp_min(_LEAST)

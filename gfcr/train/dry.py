@@ -36,6 +36,7 @@ class Dry(TrainerConfig):
         weights = _weights(job.model)
         while True:
             started = time.perf_counter()
+            # The loop may end behind this, as the last evaluation is of the last policy.
             source.sync(weights, version=step)
             synced_s = time.perf_counter() - started
             if step >= self.max_steps or job.should_stop():

@@ -32,6 +32,7 @@ def terms(padded: Padded, output: Any) -> Tensor:
     """
     width, mask = padded.loss_mask_BT.size(1), padded.loss_mask_BT.float()
     gap = (output.log_probs[:, -width:] - padded.sampled_logps_BT) * mask
+    # One token far off would make an infinity of float32, so that this is float64.
     entropy, ratio = output.entropy[:, -width:] * mask, gap.double().exp() * mask
     each = (entropy, ratio, ratio.square(), gap.abs(), mask)
     return torch.stack([term.sum(dtype=torch.float64) for term in each])

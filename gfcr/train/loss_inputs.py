@@ -31,14 +31,17 @@ def grpo_inputs(
     trainer: Any, padded: Padded, *, loss: Loss, scale: float, tokens: int, moves: bool
 ) -> dict[str, Any]:
     """Inputs of GRPOTrainer: advantages per token, environment tokens masked."""
+    # The loss is linear in advantages for weights that are not negative, so they carry the scale.
     advantages_BT = padded.advantages_BT * scale
     clipped = loss.off_policy == "behaviour" or padded.corrected
+    # Without old log-probs TRL takes those of the pass itself: ratios of 1, and one pass less.
     old_BT = padded.old_logps_BT if clipped else None
     if moves and not clipped:
         old_BT = logps(trainer, trainer.model, padded)
     inputs = _tokens_of(padded) | {
         "tool_mask": padded.loss_mask_BT,
         "advantages": advantages_BT,
+        # It is of the whole update: TRL scales it to one optimizer step and one process.
         "num_items_in_batch": torch.tensor(tokens, device=advantages_BT.device),
         "old_per_token_logps": old_BT,
         "sampling_per_token_logps": padded.sampled_logps_BT,

@@ -81,6 +81,7 @@ class Ranks:
 
     def sum(self, values: Tensor) -> Tensor:
         """Returns the sum of all processes' tensors, on the CPU; all must call it."""
+        # All add in the order of ranks, and so have the same sum to the last bit.
         return torch.stack(self.collect(values.cpu())).sum(0)
 
     @contextmanager
@@ -95,6 +96,7 @@ class Ranks:
             yield
         except TrainingError as error:
             said = error
+        # Only words are sent, as an error may hold what cannot be.
         told = [words for words in self.collect(str(said) if said else None) if words is not None]
         if told:
             raise said or TrainingError(told[0])

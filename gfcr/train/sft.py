@@ -69,6 +69,7 @@ def train(
     device = "cuda" if torch.cuda.is_available() else "cpu"
     codec = CharCodec(alphabet=recipe.demonstrations.alphabet)
     with torch.random.fork_rng(devices=[]):  # pyright: ignore[reportUnknownMemberType]
+        # `torch.manual_seed` would seed the GPUs' generators too, whose state is not put back.
         torch.default_generator.manual_seed(recipe.seed)
         model = _model(recipe, vocab_size=codec.vocab_size).to(device)
         with nullcontext() if _has_bf16() else patch.object(_muon, _ITERATION, orthogonal):
@@ -150,6 +151,7 @@ def _step(model: Any, batch: list[Tokens], *, optimizers: list[torch.optim.Optim
     with torch.autocast(model.device.type, dtype=torch.bfloat16, enabled=_has_bf16()):
         # Right padding needs no attention mask: causal attention never looks at it.
         logits = model(input_ids=inputs, use_cache=False).logits
+    # The softmax is in float32, as a log-prob in bfloat16 has two digits or three.
     loss = cross_entropy(
         logits[:, :-1].float().flatten(0, 1), labels[:, 1:].flatten(), ignore_index=_IGNORED
     )

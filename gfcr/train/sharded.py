@@ -36,6 +36,7 @@ class Gather(Ask):
 def _gathered(model: nn.Module, *, ranks: Ranks) -> Mapping[str, Tensor]:
     kept: dict[str, Tensor] = {}
     for name, share in model.named_parameters():
+        # Every process takes part in each gather, also one that keeps nothing of it.
         full = share.full_tensor() if isinstance(share, DTensor) else share
         if ranks.leads:
             kept[name] = full.cpu()

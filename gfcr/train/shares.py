@@ -80,6 +80,7 @@ def parts(given: Sequence[Unit], *, count: int, draw: np.random.Generator) -> li
     """Splits units at random into `count` parts of nearly equal number."""
     if count == 1:
         return [list(given)]
+    # They are drawn at random: samples lie by prompt, and a part of few is no fair one.
     made = np.array_split(draw.permutation(len(given)), count)
     return [[given[i] for i in part] for part in made]
 

@@ -143,6 +143,7 @@ def _decode(tree: Tree, *, arrays: bytes) -> Any:
 
 def _array(held: bytes, of: list[Any]) -> Any:
     dtype = np.lib.format.descr_to_dtype(_descr(of[0]))
+    # It is copied, as an array over bytes cannot be written to, and parts go on with theirs.
     return np.frombuffer(held, dtype).reshape(of[1]).copy()  # refuses objects
 
 
@@ -163,6 +164,7 @@ def _object(held: dict[str, Any], of: str) -> Any:
     kind = _class_of(of)
     if _is_record(kind):
         wanted = {f.name for f in dataclasses.fields(kind)}
+        # An object made without its constructor and with a field too few would fail much later.
         if wanted != held.keys():
             names = ", ".join(sorted(wanted ^ held.keys()))
             raise ValueError(f"{of} has other fields now: {names}")
@@ -210,6 +212,7 @@ def _package(kind: Any) -> str:
 
 def _class_of(name: str) -> Any:
     module, _, path = name.partition(":")
+    # It has to be loaded already, as an import by a name in a file would run code.
     found: Any = sys.modules.get(module)
     for word in path.split("."):
         found = getattr(found, word, None)

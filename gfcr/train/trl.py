@@ -256,6 +256,7 @@ class Trl(TrainerConfig):
             "gradient_accumulation_steps": self.micro_batches,
             "save_strategy": "no",
             "logging_steps": self.steps.number,
+            # Else transformers logs a mean in place of a loss that is NaN, and nobody is told.
             "logging_nan_inf_filter": False,
             "report_to": "none",
             "disable_tqdm": True,
@@ -271,6 +272,7 @@ class Trl(TrainerConfig):
         if loss.estimator in ONLINE:
             return {
                 **self.arguments(folder=job.folder, seed=job.seed, sampling=job.sampling),
+                # TRL allows no fewer than two generations, and batches of whole groups alone.
                 "per_device_train_batch_size": 2,
                 "num_generations": 2,
                 "shuffle_dataset": False,
