@@ -129,7 +129,7 @@ def _limits(data: dict[str, Any], *, recorded: Recorded) -> list[str]:
 
 
 def text(data: dict[str, Any]) -> list[Any]:
-    """What was measured, in words and as a table."""
+    """Returns what was measured, in words and as a table."""
     head = (
         f"study {data['study']}: {data['arms']} arms x {data['seeds']} seeds, {data['resamples']} "
         "resamples a rule; 1 is running all to the end"

@@ -99,7 +99,7 @@ class Gate:
 
     @property
     def tail(self) -> Part | None:
-        """What it took from when `TAIL` requests were left, in tokens of the longest of them.
+        """Returns what it took from when `TAIL` requests were left, in the longest one's tokens.
 
         Not in all tokens: how many share the tail's passes is chance. None where more than that
         many ended in the last step, as they do at a cap that most of them reach.

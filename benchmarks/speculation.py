@@ -207,7 +207,7 @@ def _arm(bench: _Bench, subject: Subject) -> Iterator[Cell]:
 
 
 def _certificate(bench: _Bench, *, spec: dict[str, Any]) -> str:
-    """What the audits kept in this folder say of a drafter, `none` without one."""
+    """Returns what the audits kept in this folder say of a drafter, `none` without one."""
     held = certificate_for(registry.spec("engine", bench.config), spec, model=bench.plan.model)
     return str((held and covered(held, sampling=Sampling())) or "none")
 

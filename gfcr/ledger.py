@@ -36,7 +36,7 @@ def aside(role: str) -> str:
 
 
 def _rank(name: str) -> int:
-    """Which bin wins when rollouts share a token: use beats rejection beats loss."""
+    """Returns which bin wins when rollouts share a token: use beats rejection beats loss."""
     return {IN_FLIGHT: 0, TRAINED: 3, REPLAYED: 4}.get(name, 2 if name.startswith("rej") else 1)
 
 

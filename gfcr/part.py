@@ -22,12 +22,12 @@ class Recipe(Protocol):
 
     @property
     def estimator(self) -> str:
-        """As `types.Loss.estimator`."""
+        """The estimator of the loss, as `types.Loss.estimator` names it."""
         ...
 
     @property
     def corrected(self) -> bool:
-        """Whether tokens are learned from by the log-probs that they were sampled with."""
+        """Returns whether tokens are learned from by the log-probs that they were sampled with."""
         ...
 
     def hooks(self, kind: type[H]) -> dict[str, H]:
@@ -40,7 +40,7 @@ class Recipe(Protocol):
 
 
 def heat_clash(strategy: Recipe) -> str | None:
-    """Why a strategy cannot learn from what is sampled at another temperature: `Part.clash`."""
+    """Returns why nothing can be learned from another temperature's samples: `Part.clash`."""
     if strategy.corrected:
         return None
     return (
@@ -74,7 +74,7 @@ class Part(Checked, ABC):
     them once, and forks its trials."""
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        """Why it cannot be part of a strategy, and what to do; None where it can.
+        """Returns why it cannot be part of a strategy, and what to do; None where it can.
 
         Asked when a strategy is read, so that nothing starts.
 

@@ -61,12 +61,12 @@ class Strategy(Checked, JupyterMixin):
 
     @property
     def estimator(self) -> str:
-        """That of its loss."""
+        """The estimator of its loss."""
         return self.loss.estimator
 
     @property
     def corrected(self) -> bool:
-        """Whether tokens are learned from by the log-probs that they were sampled with."""
+        """Returns whether tokens are learned from by the log-probs that they were sampled with."""
         weighed = self.correction is not None and self.correction.weighs_gaps
         return weighed or self.loss.off_policy == "behaviour"
 
@@ -216,7 +216,7 @@ def find(name: str) -> Callable[..., object]:
 
 
 def makes(function: object) -> bool:
-    """Whether it is a strategy, or says of itself that it makes one: nothing else is called."""
+    """Returns whether it is a strategy, or says that it makes one: nothing else is called."""
     if isinstance(function, Strategy):
         return True
     try:

@@ -127,7 +127,7 @@ class Rollout:
 
     @property
     def complete(self) -> bool:
-        """Whether the trajectory reached an end of its own (not aborted, no error)."""
+        """Returns whether the trajectory reached an end of its own (not aborted, no error)."""
         return self.finish not in (FinishReason.ABORTED, FinishReason.ERROR)
 
 
@@ -148,7 +148,7 @@ class Signal:
 
     @classmethod
     def first(cls, rollout: Rollout) -> "Signal":
-        """What is known before any filter: without a reward a rollout is rejected, never worth 0.
+        """Returns what is known before any filter: without a reward a rollout is rejected.
 
         As `error` where Generate failed, `unscorable` where who scores did, else `not_judged`.
         """

@@ -44,7 +44,7 @@ class Switch(BuiltIn):
 
     @property
     def recorded(self) -> int:
-        """How many of the likeliest tokens are recorded, to learn from."""
+        """Returns how many of the likeliest tokens are recorded, to learn from."""
         return self._recorded
 
     def settings(self) -> Mapping[str, Any]:

@@ -155,7 +155,7 @@ def _policy(plan: Plan, *, model: Path, codec: HfCodec, scratch: Path) -> Path:
 def _said(
     plan: Plan, prompts: Iterable[Prompt], *, stream: Stream, switch: Switch, draft: Path
 ) -> list[Example]:
-    """What the served model says to prompts, with its likeliest tokens."""
+    """Returns what the served model says to prompts, with its likeliest tokens."""
     switch.begin(draft)
     kept: list[Example] = []
     switch.seen = kept

@@ -24,7 +24,7 @@ def predicted(lent: Iterable[Lent], *, scheduler: str, slowdown: Slowdown) -> fl
 
 
 def timeline(lent: Iterable[Lent], *, scheduler: str, slowdown: Slowdown) -> Timeline:
-    """What should run when."""
+    """Returns what should run when."""
     machine = Machine(graph=Graph.of(_stages([*lent])), slowdown=slowdown)
     return play(machine, scheduler=SCHEDULERS[scheduler])
 

@@ -48,12 +48,12 @@ class Row:
 
     @property
     def decides(self) -> bool:
-        """Whether the result of the check depends on it."""
+        """Returns whether the result of the check depends on it."""
         return self.kind in ("arithmetic", "prediction")
 
     @property
     def holds(self) -> bool:
-        """Whether it is within the tolerance."""
+        """Returns whether it is within the tolerance."""
         return abs(self.error) <= TOLERANCE
 
 

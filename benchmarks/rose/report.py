@@ -103,7 +103,7 @@ def draw(found: Measured, *, path: Path) -> Path:
 
 
 def _draw_slack(axes: Any, *, rose: Played, budgets: Objectives) -> None:
-    """What requests in flight could spare, half of the budgets at most; none is drawn as that."""
+    """Draws what requests in flight could spare, half of the budgets at most."""
     most = budgets.ttft_s / 2
     places = [at for at, _ in rose.spare]
     spare = [min(max(spare_s, -most), most) * 1e3 for _, spare_s in rose.spare]

@@ -50,10 +50,10 @@ class Asked:
 
     @property
     def rounding(self) -> Rounding:
-        """What the engine's dtype may be off by."""
+        """Returns what the engine's dtype may be off by."""
         return rounding_of(self.dtype)
 
     @property
     def told(self) -> bool:
-        """Whether drafts are known."""
+        """Returns whether drafts are known."""
         return self.drafts is not None or self.records is not None

@@ -52,7 +52,7 @@ class Subject:
 
     @property
     def lacks_model(self) -> bool:
-        """Whether weights must be made before it can be built."""
+        """Returns whether weights must be made before it can be built."""
         if self.spec is None or "model" in self.spec:
             return False
         part: Any = registry.find("drafter", self.name)

@@ -158,7 +158,7 @@ def _look_at_argmax(e: Compared, asked: Asked, gathered: Gathered, *, share: flo
 
 
 def _suffices(said: Mapping[str, Any], asked: Asked) -> bool:
-    """Whether the power is enough; settings with the law of `t1` leave lengths to that one."""
+    """Returns whether the power is enough; settings with the law of `t1` leave lengths to it."""
     tails = [] if asked.setting.wider else [*said["lengths"].values(), *said["drafts"].values()]
     return min([said["power"], *tails]) >= POWER
 

@@ -82,7 +82,7 @@ class Learning:
 
 
 def remembers(drafter: Drafter) -> bool:
-    """Whether a drafter's proposals may depend on rollouts that it saw through gfcr's hooks."""
+    """Returns whether a drafter may depend on rollouts that it saw through gfcr's hooks."""
     return isinstance(drafter.core, Observer | Proposer)
 
 

@@ -24,7 +24,7 @@ class Rounding:
 
     @property
     def tolerance(self) -> dict[str, float]:
-        """What reported log-probs may be off by, as certificates record it."""
+        """Returns what reported log-probs may be off by, as certificates record it."""
         return {"mean": self.mean, "most": self.most}
 
 

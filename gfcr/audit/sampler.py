@@ -110,7 +110,7 @@ class Sampled:
             self.known.append((law.ids_TM[j], law.probs_TM[j]) if law and held else None)
 
     def ended_wrongly(self, ends: Collection[int] | None) -> bool:
-        """Whether it ended where it should not have, or did not end where it should have.
+        """Returns whether it ended where it should not have, or did not end where it should have.
 
         No law of single tokens shows that. `ends` are the tokens that end a request, if known.
         """

@@ -114,7 +114,7 @@ class Cell:
 
     @property
     def greedy(self) -> bool:
-        """Whether tokens were compared with the argmax."""
+        """Returns whether tokens were compared with the argmax."""
         return self.law.get("temperature") == 0
 
     @property
@@ -130,7 +130,7 @@ class Cell:
         return min(self.longest_draft, *weak) if weak else self.longest_draft
 
     def speaks_for(self, *, max_tokens: int, max_draft: int) -> bool:
-        """Whether completions and drafts this long were audited.
+        """Returns whether completions and drafts this long were audited.
 
         Drafts longer than any that the drafter made in completions as long need no audit. Where
         no draft could be seen, none was audited.
@@ -173,7 +173,7 @@ def wrong_logprobs(cell: Cell) -> str:
 
 
 def _bias(cell: Cell) -> str:
-    """Why the cell is biased; empty where it is not."""
+    """Returns why the cell is biased; empty where it is not."""
     if cell.impossible and cell.greedy:
         return f"{cell.impossible} of {cell.tokens} greedy tokens are not the target's argmax"
     if cell.impossible:
@@ -192,7 +192,7 @@ def _bias(cell: Cell) -> str:
 
 
 def _missing(cell: Cell) -> str:
-    """Why the cell proves nothing; empty where it does."""
+    """Returns why the cell proves nothing; empty where it does."""
     if cell.refused:
         return cell.reason
     if cell.drafter != NONE and not cell.speculated:

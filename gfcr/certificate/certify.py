@@ -53,7 +53,7 @@ class Standing:
 
     @property
     def tags(self) -> dict[str, str]:
-        """Of the run: the word, the certificate's hash, and what it holds under."""
+        """Returns the run's tags: the word, the certificate's hash, and what it holds under."""
         if self.under is None:
             return {TAG: self.word}
         return {
@@ -75,7 +75,7 @@ class Standing:
 def standing(
     spec: Mapping[str, Any], *, folder: Path | None = None, under: Circumstances | None = None
 ) -> Standing:
-    """How the speculation of a run stands.
+    """Returns how the speculation of a run stands.
 
     Args:
         spec: of the run: its `engine`, its `strategy` with its `drafter`, and its `sampling`.
@@ -109,7 +109,7 @@ def _word(held: Certificate, sampling: Sampling, max_draft: int) -> Word:
 
 
 def circumstances(tags: Mapping[str, str]) -> Circumstances | None:
-    """What the run was made under, as its tags say; None for one that does not speculate."""
+    """Returns what the run was made under, by its tags; None for one that does not speculate."""
     if _DEVICE not in tags or _SOURCES not in tags:
         return None
     named = {name.removeprefix(_VERSION): value for name, value in tags.items()}

@@ -88,7 +88,7 @@ def now_versions() -> dict[str, str]:
 def essence(
     engine: Mapping[str, Any], drafter: Mapping[str, Any] | None, *, model: str
 ) -> dict[str, Any]:
-    """What of a run decides whether its sampling is exact: engine, drafter and the model's name.
+    """Returns what decides whether a run's sampling is exact: engine, drafter, the model's name.
 
     Engine and drafter are specs (`registry.spec`). A drafter's files are left out at any depth, as
     its weights do not decide it, and a drafter may steer another one. Of the model the name must
@@ -161,12 +161,12 @@ class Circumstances:
 
     @classmethod
     def here(cls, engine: Mapping[str, Any], drafter: Mapping[str, Any] | None) -> "Circumstances":
-        """Those of this process, for the specs of an engine and its drafter."""
+        """Returns those of this process, for the specs of an engine and its drafter."""
         held = digest_of(engine, drafter)
         return cls(versions=now_versions(), device=device_name(), sources=held)
 
     def allow(self, certificate: Certificate, *, subject: Mapping[str, Any]) -> bool:
-        """Whether a certificate was made under the same, for the same `essence`."""
+        """Returns whether a certificate was made under the same, for the same `essence`."""
         same = certificate.versions == self.versions and certificate.subject == subject
         return same and (certificate.device, certificate.sources) == (self.device, self.sources)
 
@@ -229,7 +229,7 @@ def certificate_for(
 
 
 def covered(certificate: Certificate, *, sampling: Sampling, max_draft: int = 0) -> Verdict | None:
-    """What a certificate says of a run's sampling; None where none of its cells is like it.
+    """Returns what a certificate says of a run's sampling; None where none of its cells is like it.
 
     The worst of its cells with the same temperature and filters: batch sizes, seeds and long
     contexts included. `lossless` only if one of them has completions of `sampling.max_tokens` and

@@ -30,22 +30,22 @@ class Setting:
 
     @property
     def law(self) -> dict[str, float]:
-        """What of the sampling decides the distribution."""
+        """Returns what of the sampling decides the distribution."""
         return law_of(self.sampling)
 
     @property
     def filtered(self) -> bool:
-        """Whether top-p, top-k or min-p cut the law, which leaves many tokens no choice."""
+        """Returns whether top-p, top-k or min-p cut the law, which leaves many tokens no choice."""
         return self.sampling.top_p < 1 or self.sampling.top_k > 0 or self.sampling.min_p > 0
 
     @property
     def wider(self) -> bool:
-        """Whether it excludes larger biases only, and leaves lengths to another of its law."""
+        """Returns whether it excludes only larger biases, and leaves lengths to another."""
         return self.distance > DISTANCE
 
     @property
     def greedy(self) -> bool:
-        """Whether tokens are compared with the argmax instead of a law."""
+        """Returns whether tokens are compared with the argmax instead of a law."""
         return self.sampling.temperature == 0
 
 

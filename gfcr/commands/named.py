@@ -27,7 +27,7 @@ class Named:
 
     @property
     def is_part(self) -> bool:
-        """Whether it is a part, not a strategy."""
+        """Returns whether it is a part, not a strategy."""
         return self.kind != STRATEGY
 
 

@@ -4,7 +4,7 @@ from gfcr.part import Recipe
 
 
 def outside(strategy: Recipe, *, low: int, high: int) -> str | None:
-    """Why a uniform budget cannot be divided with these bounds: see `Part.clash`."""
+    """Returns why a uniform budget cannot be divided with these bounds: see `Part.clash`."""
     if low <= strategy.group_size <= high:
         return None
     return (

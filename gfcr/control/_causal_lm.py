@@ -15,7 +15,7 @@ _TURN: Final = Lock()
 
 
 def problem_of(model: str, *, device: str, texts: Mapping[int, str]) -> str | None:
-    """Why the model cannot say how probable the run's tokens are, if so.
+    """Returns why the model cannot say how probable the run's tokens are, if so.
 
     Args:
         model: its folder.

@@ -60,5 +60,5 @@ class EntropyTemperature(Control, Allocator, AfterUpdate):
         self.scale = min(max(self.scale * exp(self.rate * short), self.low), self.high)
 
     def metrics(self) -> Mapping[str, float]:
-        """What the run's temperature will be multiplied by in the next batch."""
+        """Returns what the run's temperature will be multiplied by in the next batch."""
         return {"scale": self.scale}

@@ -97,6 +97,6 @@ class Knapsack(Control, Allocator, Observer):
 
 
 def value(num: NDArray[np.int64], rate: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What `num` rollouts of a prompt with that success rate are worth; concave in `num`."""
+    """Returns the worth of `num` rollouts of a prompt with a success rate; concave in `num`."""
     signal = 1 - rate**num - (1 - rate) ** num
     return signal * rate * (1 - rate) ** 2

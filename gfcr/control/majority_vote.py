@@ -79,7 +79,7 @@ class MajorityVote(Control, Evaluator):
         return group.judged(rewards).with_values(vote_share=share)
 
     def metrics(self) -> Mapping[str, float]:
-        """Of the last groups: the winner's share, how many abstained, how many labels are right."""
+        """Returns the winner's share, abstentions and right labels of the last groups."""
         if not self.seen:
             return {}
         share, abstained, agrees = np.array(self.seen).T

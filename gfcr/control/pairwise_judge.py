@@ -119,7 +119,7 @@ class PairwiseJudge(Control, Evaluator, Observer):
         return self.last
 
     def _words(self, view: View) -> tuple[str, str]:
-        """What is asked, and what is read in the answer."""
+        """Returns what is asked, and what is read in the answer."""
         if self.template or self.judge.reads(INSTRUCTION, view=view):
             return self.template or INSTRUCTION, self.pattern or LONE
         return BARE, self.pattern or ANY
@@ -130,7 +130,7 @@ class PairwiseJudge(Control, Evaluator, Observer):
         return asked.filled(words, {**values, "answer_1": one, "answer_2": two})
 
     def _verdict(self, answer: Answer, pattern: str) -> tuple[float | None, str]:
-        """What the first of the two is given: 1, 0, 1/2, or nothing for a reason."""
+        """Returns what the first of the two is given: 1, 0, 1/2, or nothing for a reason."""
         if answer.failed:
             return None, answer.failed
         said = asked.last_found(pattern, answer.text)

@@ -74,7 +74,7 @@ class Pcl(Control, Selector, Observer):
         return float(1 / (1 + np.exp(-logit)))
 
     def gradient(self, text: str, rate: float) -> NDArray[np.float64]:
-        """Of the cross-entropy of a success rate and what is expected, with the decay."""
+        """Returns the cross-entropy's gradient at a success rate, with the decay."""
         return (self.predict(text) - rate) * self.features(text) + self.decay * self.weights
 
     def select(self, num: int, *, view: View) -> Sequence[Prompt]:
@@ -103,5 +103,5 @@ class Pcl(Control, Selector, Observer):
                 self.weights -= self.rate * slope / np.sqrt(self.squares)
 
     def metrics(self) -> Mapping[str, float]:
-        """Of the last batch: prompts passed over, rate expected, root mean squared error of it."""
+        """Returns the last batch's passed over prompts, expected rate and its error (RMSE)."""
         return self.last

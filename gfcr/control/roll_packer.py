@@ -72,7 +72,7 @@ class RollPacker(Control, Planner, Observer):
         self.deferred = len(cut)
 
     def metrics(self) -> Mapping[str, float]:
-        """Whether the last batch was a long round, prompts it deferred, prompts in the queue."""
+        """Returns whether the last batch was long, prompts it deferred, prompts in the queue."""
         return {
             "long": float(self.long),
             "deferred": float(self.deferred),

@@ -49,7 +49,7 @@ class Sec(Control, Selector, Observer):
     """Category -> prompts taken for the batch."""
 
     def category(self, prompt: Prompt) -> str:
-        """Of a prompt.
+        """Returns the category of a prompt.
 
         Raises:
             ConfigError: it has not the column.
@@ -65,7 +65,7 @@ class Sec(Control, Selector, Observer):
         return str(prompt.meta[self.by])
 
     def probabilities(self) -> Mapping[str, float]:
-        """With which each category is drawn."""
+        """Returns the probability with which each category is drawn."""
         names = sorted(self.values)
         scaled = np.array([self.values[name] for name in names]) / self.temperature
         # The largest is taken off, which changes no probability, so that none overflows.

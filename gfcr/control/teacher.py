@@ -136,7 +136,7 @@ class Teacher(Control, Evaluator, Follower):
         return counts | ({"kl": float(np.mean(self.gaps))} if self.gaps else {})
 
     def _context(self, prompt: Prompt, *, view: View) -> tuple[int, ...]:
-        """What the teacher reads before the rollout; nothing where that is too long."""
+        """Returns what the teacher reads before the rollout; nothing where that is too long."""
         if self.template == _PLAIN:
             return prompt.tokens
         hint = prompt.meta.get(self.column, prompt.answer if self.column == "answer" else None)

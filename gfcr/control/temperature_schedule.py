@@ -39,7 +39,7 @@ class TemperatureSchedule(Control, Allocator):
         return heat_clash(strategy)
 
     def scale(self, update: int) -> float:
-        """What the run's temperature is multiplied by at an update."""
+        """Returns what the run's temperature is multiplied by at an update."""
         return self.start + (self.end - self.start) * min(update / self.updates, 1.0)
 
     def allocate(self, jobs: Sequence[Job], *, view: View) -> Sequence[Job]:

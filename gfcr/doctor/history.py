@@ -51,7 +51,7 @@ class History:
         return fmean(values[-_window(values) :]) if len(values) >= FEWEST else None
 
     def gain(self, name: str) -> float | None:
-        """How far the last window's mean lies above the first's; None as in `first`."""
+        """Returns how far the last window's mean lies above the first's; None as in `first`."""
         first, last = self.first(name), self.last(name)
         return None if first is None or last is None else last - first
 

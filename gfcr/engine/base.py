@@ -49,7 +49,7 @@ class Delta:
 
     @property
     def problem(self) -> str | None:
-        """Why the tokens cannot be trained on; None if they can."""
+        """Returns why the tokens cannot be trained on; None if they can."""
         if len(self.logprobs) != len(self.tokens):
             return f"{len(self.logprobs)} log-probs for {len(self.tokens)} tokens"
         if not all(map(isfinite, self.logprobs)):

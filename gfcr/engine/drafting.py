@@ -40,17 +40,17 @@ class Drafting:
 
     @property
     def record(self) -> int:
-        """How many of the likeliest tokens' log-probs the engine must report per sampled token."""
+        """Returns how many likeliest tokens' log-probs the engine must report per sampled token."""
         return self.core.recorded if self.core is not None else 0
 
     @property
     def exact(self) -> bool:
-        """Whether a rejected draft token is replaced from the residual law; see `Drafter.exact`."""
+        """Returns whether the residual law replaces a rejected draft token; see `Drafter.exact`."""
         return self.drafter is None or self.drafter.exact
 
     @property
     def idle(self) -> bool:
-        """Whether no running request may be drafted for (as in evaluation): nothing to learn."""
+        """Returns whether nothing running may be drafted for: in evaluation nothing is learnt."""
         return all(live.request.draft_budget == 0 for live in self._live.values())
 
     def begin(self, request: Request) -> None:

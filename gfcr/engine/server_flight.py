@@ -83,7 +83,7 @@ class Flight:
         return Delta(request_id=self.request.id, tokens=tokens, logprobs=logprobs, finish=finish)
 
     def is_short(self, event: Event) -> bool:
-        """Whether the server stopped at an earlier cap that has been raised since."""
+        """Returns whether the server stopped at an earlier cap that has been raised since."""
         return event.finish == "length" and len(self.tokens) < self.cap
 
     def _finish(self, event: Event, *, cut: bool) -> FinishReason | None:

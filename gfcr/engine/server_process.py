@@ -58,7 +58,7 @@ class ServerProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether the process is running."""
+        """Returns whether the process is running."""
         return self._process is not None and self._process.poll() is None
 
     @property

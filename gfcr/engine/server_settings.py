@@ -137,7 +137,7 @@ class Serving(Settings):
 
 
 def is_served(drafter: type[Drafter]) -> bool:
-    """Whether vLLM can run the drafter inside a server: built in, with a constant draft length."""
+    """Returns whether vLLM can run it inside a server: built in, with a constant draft length."""
     return issubclass(drafter, BuiltIn) and drafter.pace is Drafter.pace
 
 

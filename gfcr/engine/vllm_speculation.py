@@ -59,7 +59,7 @@ class Speculation:
 
     @property
     def record(self) -> int:
-        """How many of the likeliest tokens' log-probs the engine must report per sampled token."""
+        """Returns how many likeliest tokens' log-probs the engine must report per sampled token."""
         return min(self._drafting.record, self._vocab)
 
     def begin(self, request: Request) -> None:

@@ -37,7 +37,7 @@ class Size:
 
     @property
     def adapted(self) -> bool:
-        """Whether LoRA trains matrices beside the weights."""
+        """Returns whether LoRA trains matrices beside the weights."""
         return self.trained < self.parameters
 
 

@@ -35,7 +35,7 @@ class Gate(Filter):
 
     @abstractmethod
     def passes(self, rollout: Rollout, *, view: View) -> bool:
-        """Whether a rollout meets the condition."""
+        """Returns whether a rollout meets the condition."""
 
     def apply(self, group: Group, *, view: View) -> Group:
         looked_at: list[int] = np.flatnonzero(group.kept_N).tolist()

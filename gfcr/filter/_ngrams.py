@@ -19,7 +19,7 @@ def ngrams(tokens: Ints, *, size: int) -> Ngrams:
 
 
 def ngrams_of(group: Group, which: Sequence[int], *, size: int) -> list[Ngrams]:
-    """Those of a group's rollouts, over the tokens that the policy sampled."""
+    """Returns those of a group's rollouts, over the tokens that the policy sampled."""
     rollouts = [group.rollouts[i] for i in which]
     return [ngrams(r.tokens_T[r.mask_T], size=size) for r in rollouts]
 

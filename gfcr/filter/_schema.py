@@ -25,7 +25,7 @@ def read(text: str) -> Any:
 
 
 def fits(value: Any, schema: Mapping[str, Any]) -> bool:
-    """Whether a value is what a schema says."""
+    """Returns whether a value is what a schema says."""
     if not _has_no_other(value, schema):
         return False
     return all(_KEYWORDS[word][0](value, said) for word, said in schema.items() if _counts(word))
@@ -60,12 +60,12 @@ def _counts(word: str) -> bool:
 
 
 def _is(value: Any, *kinds: type) -> bool:
-    """As JSON has types: true is no number."""
+    """Returns whether a value has a type as JSON has types: true is no number."""
     return isinstance(value, kinds) and (type(value) is not bool or bool in kinds)
 
 
 def _same(one: Any, other: Any) -> bool:
-    """As JSON has values: 1 is 1.0, and true is not 1."""
+    """Returns whether two values are equal in JSON: 1 is 1.0, and true is not 1."""
     if _is(one, list) and _is(other, list, tuple):
         return len(one) == len(other) and all(map(_same, one, other))
     if _is(one, dict) and _is(other, Mapping):

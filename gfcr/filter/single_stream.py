@@ -80,7 +80,7 @@ class SingleStream(Filter, Selector, BatchMap, Observer):
         return good / (good + bad)
 
     def rho(self, prompt_id: str, *, step: int) -> float:
-        """What the evidence of a prompt is worth at a visit now."""
+        """Returns what the evidence of a prompt is worth at a visit now."""
         moved, visited = self.at.get(prompt_id, (self.moved, step))
         by_gap = (self.moved - moved) / self.half_gap
         halves = by_gap if self.forget == "gap" else (step - visited) / self.half_lag

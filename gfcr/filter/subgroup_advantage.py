@@ -59,6 +59,6 @@ def _inner(path: Path, *, num: int) -> np.ndarray:
 
 
 def _subgroups(below: Leaves) -> float:
-    """Of a rollout, the whole group included."""
+    """Returns the subgroups of a rollout, the whole group included."""
     found = [1.0 + _inner(p, num=below.num).sum() for p in below.paths if p is not None]
     return float(np.mean(found)) if found else 0.0

@@ -37,7 +37,7 @@ class Scenes:
 
     @property
     def now(self) -> Trajectory:
-        """Where it goes on."""
+        """Returns where it goes on."""
         return self._opened[-1]
 
     @property

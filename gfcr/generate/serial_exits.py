@@ -73,7 +73,7 @@ class SerialExits(Generate):
 
 
 def _end(tokens: Sequence[int], marker: Sequence[int]) -> int:
-    """Where the thought is over: at its own marker, or with the last token."""
+    """Returns where the thought is over: at its own marker, or with the last token."""
     num, own = len(marker), list(tokens)
     ends = (at for at in range(1, len(own)) if own[at : at + num] == list(marker))
     return next(ends, len(own))

@@ -40,7 +40,7 @@ class TemperatureLadder(Generate):
         return heat_clash(strategy)
 
     def scale(self, index: int, *, of: int) -> float:
-        """What the temperature of one of so many samples is multiplied by."""
+        """Returns what the temperature of one of so many samples is multiplied by."""
         place = index / (of - 1) if of > 1 else 0.5
         return self.low + (self.high - self.low) * place
 

@@ -78,7 +78,7 @@ class ToolTree(TakesTurns):
         return room - left
 
     def _stop(self, path: Trajectory, stop: tuple[int, ...]) -> tuple[int, ...]:
-        """None in the last turn, so that the policy can still finish."""
+        """Returns the stop; none in the last turn, so that the policy can still finish."""
         return stop if path.notes.get("tool_calls", 0) < self.max_turns - 1 else ()
 
     def _is_unsure(self, path: Trajectory, at: int) -> bool:
@@ -91,7 +91,7 @@ class ToolTree(TakesTurns):
         return branch(path, at=at)
 
     def _entropy(self, path: Trajectory, at: int) -> float:
-        """Of the tokens that one turn sampled from a place on."""
+        """Returns the entropy of the tokens that one turn sampled from a place on."""
         mask = path.mask[at : at + self.window]
         num = mask.index(False) if False in mask else len(mask)
         return -fmean(path.logprobs[at : at + num])

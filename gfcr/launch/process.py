@@ -97,7 +97,7 @@ class TrialProcess:
 
 
 def is_held(job: Job) -> bool:
-    """Whether another process, such as a second sweep of the study, runs this trial now."""
+    """Returns whether another process, such as a second sweep of the study, runs this trial now."""
     return is_locked(job.folder)
 
 

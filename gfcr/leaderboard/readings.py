@@ -43,7 +43,7 @@ class Start:
 
     @property
     def elsewhere(self) -> bool:
-        """Whether the arm began with another policy, beyond what chance explains."""
+        """Returns whether the arm began with another policy, beyond what chance explains."""
         return self.p_value < 0.05
 
     def note(self, baseline: str) -> str:

@@ -90,7 +90,7 @@ class Shift:
 
     @property
     def significant(self) -> bool:
-        """Whether trained and generated rollouts differ beyond chance."""
+        """Returns whether trained and generated rollouts differ beyond chance."""
         return self.p_value < 0.05
 
 

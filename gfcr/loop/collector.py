@@ -75,7 +75,7 @@ class Collector:
 
     @property
     def done(self) -> bool:
-        """Whether the batch is full, or nothing is in the making for it."""
+        """Returns whether the batch is full, or nothing is in the making for it."""
         return self.view.num_accepted >= self.view.target or not self._live
 
     def begin(self) -> None:
@@ -167,7 +167,7 @@ class Collector:
 
     @property
     def _missing(self) -> int:
-        """How many accepted groups the batch lacks if all those in flight are accepted."""
+        """Returns how many accepted groups the batch lacks if all those in flight are accepted."""
         return self.view.target - self.view.num_accepted - len(self._live)
 
     def _begin(self, plan: Plan) -> None:

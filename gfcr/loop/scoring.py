@@ -47,7 +47,7 @@ class Desk:
 
     @property
     def busy(self) -> bool:
-        """Whether results are outstanding."""
+        """Returns whether results are outstanding."""
         return bool(self._answers or self._asked or self._calling) or self._together.busy
 
     def verify(

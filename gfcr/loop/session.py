@@ -30,7 +30,7 @@ class JobSession(SideSession, Session):
 
     @property
     def is_verified(self) -> bool:
-        """Whether none of its rollouts is still being made or verified."""
+        """Returns whether none of its rollouts is still being made or verified."""
         return self.settled and all(t.is_verified for t in self.trajectories)
 
     def start(self, generate: Generate) -> None:
@@ -39,7 +39,7 @@ class JobSession(SideSession, Session):
 
     @property
     def returned(self) -> bool:
-        """Whether the Generate part has returned (or raised)."""
+        """Returns whether the Generate part has returned (or raised)."""
         return self._run is not None and self._run.done
 
     def settle(self) -> BaseException | None:

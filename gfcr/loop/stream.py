@@ -14,7 +14,7 @@ class Prompts(Protocol):
 
     @property
     def num_prompts(self) -> int:
-        """How many different prompts there are."""
+        """Returns how many different prompts there are."""
         ...
 
     def draw(self, num: int) -> list[Prompt]:

@@ -87,7 +87,7 @@ class Together:
 
     @property
     def busy(self) -> bool:
-        """Whether completions wait, to be asked for or for the end of a call in a process."""
+        """Returns whether completions wait, to be asked for or for a call in a process to end."""
         return bool(self._waiting or self._calls)
 
     def add(self, waiting: Waiting) -> None:

@@ -230,7 +230,7 @@ class LiveTrajectory(Columns):
 
     @property
     def is_verified(self) -> bool:
-        """Whether it is final: it has a verdict, failed or was aborted."""
+        """Returns whether it is final: it has a verdict, failed or was aborted."""
         return self.verdict is not None or self.finish in (FinishReason.ERROR, FinishReason.ABORTED)
 
     def rollout(self) -> Rollout:

@@ -16,7 +16,7 @@ _THREADS: Final = "OMP_NUM_THREADS"
 
 
 def accelerated() -> bool:
-    """Whether torch is built for an accelerator."""
+    """Returns whether torch is built for an accelerator."""
     try:
         return not version("torch").endswith("+cpu")
     except PackageNotFoundError:

@@ -40,7 +40,7 @@ def place() -> Place:
 
 
 def asks(switch: str) -> bool:
-    """Whether accelerate's configuration has turned on what an environment variable names."""
+    """Returns whether accelerate's configuration turns on what an environment variable names."""
     return os.environ.get(switch, "false").lower() in ("true", "1")
 
 

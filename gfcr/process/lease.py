@@ -96,7 +96,7 @@ class Lease:
 
     @property
     def waits(self) -> bool:
-        """Whether the last request is not granted yet."""
+        """Returns whether the last request is not granted yet."""
         return bool(self._row[_GRANTED] < self._row[_ASKED])
 
     def grant(self, cores: Iterable[int]) -> None:

@@ -106,6 +106,6 @@ class Exgrpo(Solved, Selector, Allocator):
         self.begun = self.begun or right > self.begin * max(scored, 1)
 
     def metrics(self) -> Mapping[str, float]:
-        """As every memory of solutions; prompts asked again, and retired ones."""
+        """Returns those of every memory of solutions, prompts asked again, and retired ones."""
         mine = {"again": float(len(self.chosen)), "retired": float(len(self.retired))}
         return {**super().metrics(), **mine}

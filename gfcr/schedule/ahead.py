@@ -147,7 +147,7 @@ class Ahead:
             raise self._error
 
     def _is_late(self) -> bool:
-        """Whether the engine gets the newest policy only after the batch in the making ends."""
+        """Returns whether the engine gets the newest policy only after the batch being made."""
         return not self._is_taking and not self._is_time(self._weights[-1][0])
 
     def _keep_weights(self) -> None:
@@ -172,7 +172,7 @@ class Ahead:
                 self._changed.notify_all()
 
     def _is_asked(self) -> bool:
-        """Whether there is something to do."""
+        """Returns whether there is something to do."""
         return self._closing or self._asked is not None or self._hears() or self._takes()
 
     def _go_on(self) -> bool:
@@ -197,7 +197,7 @@ class Ahead:
         return taking
 
     def _hears(self) -> bool:
-        """Whether the next report is due: its update comes before the next policy to sync."""
+        """Returns whether the next report is due: its update precedes the next policy's sync."""
         return self._is_next(self._told, before=self._weights)
 
     def _takes(self) -> bool:
@@ -211,7 +211,7 @@ class Ahead:
         return self._is_time(held[0][0])
 
     def _is_time(self, version: int) -> bool:
-        """Whether the reports and the policy of this version are due, by the schedule."""
+        """Returns whether the reports and the policy of this version are due, by the schedule."""
         return self._is_over or self._schedule.loads(version, at=self._at)
 
     def _load(self, version: int, weights: Weights) -> None:

@@ -48,7 +48,7 @@ class Async(Schedule):
         return [step for step, of in at.opened.items() if of + self.staleness < at.closed]
 
     def _leaves_time(self, step: int, *, at: Standing) -> bool:
-        """Whether all other batches can still be learned from in time, with one per update."""
+        """Returns whether all other batches can be learned from in time, with one per update."""
         # They go by their deadlines: if that order misses one, every order does.
         last = sorted(of + self.staleness for other, of in at.opened.items() if other != step)
         return all(by >= at.closed + 1 + n for n, by in enumerate(last))

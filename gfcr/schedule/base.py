@@ -43,14 +43,14 @@ class Schedule(Part):
 
     @abstractmethod
     def loads(self, version: int, *, at: Standing) -> bool:
-        """Whether the engine gets this policy version now; versions come in order.
+        """Returns whether the engine gets this policy version now; versions come in order.
 
         Parts hear of the update that made the version at the same time.
         """
 
     @abstractmethod
     def opens(self, at: Standing) -> bool:
-        """Whether one more batch is begun now."""
+        """Returns whether one more batch is begun now."""
 
     def closes(self, at: Standing) -> int | None:
         """Returns the complete batch that is learned from next; None waits."""
@@ -72,7 +72,7 @@ class Work(BatchSource, Protocol):
         ...
 
     def paused(self) -> bool:
-        """Whether the run has reached the point where it pauses."""
+        """Returns whether the run has reached the point where it pauses."""
         ...
 
     def made(self, batch: RolloutBatch) -> None:

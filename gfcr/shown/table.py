@@ -49,7 +49,7 @@ class Column(Generic[R]):
     """Above 0: left out where no row has any, and in a narrow terminal the highest first."""
 
     def cell(self, row: R) -> object:
-        """What stands in a row: something to be written by `str`, nothing where it is unknown."""
+        """Returns what stands in a row, to be written by `str`; nothing where it is unknown."""
         value = self.value(row)
         if value is None or (isinstance(value, float) and not isfinite(value)):
             return ""

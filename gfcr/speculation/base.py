@@ -105,7 +105,7 @@ class Drafter(Part):
 
     @property
     def sampled(self) -> bool:
-        """Whether drafts are drawn at random; otherwise they are a function of the past."""
+        """Returns whether drafts are drawn at random; otherwise they are a function of the past."""
         return self.core is not self and self.core.sampled
 
     @property
@@ -115,7 +115,7 @@ class Drafter(Part):
 
     @property
     def recorded(self) -> int:
-        """How many of the likeliest tokens' probabilities `finished` needs for each token."""
+        """Returns how many likeliest tokens' probabilities `finished` needs for each token."""
         return 0
 
     @property
@@ -125,7 +125,7 @@ class Drafter(Part):
 
     @property
     def exact(self) -> bool:
-        """Whether sampled tokens follow the target's law.
+        """Returns whether sampled tokens follow the target's law.
 
         False: after a rejection the engine draws from the target itself instead of the residual,
         which is biased; no audit may call such a drafter lossless.

@@ -81,13 +81,13 @@ class Guard:
 
     @property
     def ready(self) -> bool:
-        """Whether the draft in use has been judged, so that the next one may be loaded."""
+        """Returns whether the draft in use has been judged, so that the next one may be loaded."""
         measured = self.measured is not None or self._boundaries >= _PATIENCE
         return measured and not self.failed and self.suspect is None
 
     @property
     def guilty(self) -> bool | None:
-        """Whether the predecessor is better than the draft that was rolled back for it.
+        """Returns whether the predecessor is better than the draft that was rolled back for it.
 
         None while that is not known, or no draft is suspected. A draft that is hardly used gives no
         evidence for the other.

@@ -85,12 +85,12 @@ class Learner:
 
     @property
     def alive(self) -> bool:
-        """Whether the process is running."""
+        """Returns whether the process is running."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def given_up(self) -> bool:
-        """Whether the process has died too often to be started again."""
+        """Returns whether the process has died too often to be started again."""
         return self._deaths_in_a_row >= _DEATHS
 
     @property
@@ -167,7 +167,7 @@ class Learner:
             self._told.clear()
 
     def _ready(self) -> bool:
-        """Whether the process is running, after starting it if it may be started."""
+        """Returns whether the process is running, after starting it if it may be started."""
         if self.alive:
             return True
         # A process that was ended by `stop` is None here, and counts as no death.

@@ -45,7 +45,7 @@ class Acceptance:
 
     @property
     def known(self) -> bool:
-        """Whether there are enough counts to estimate from."""
+        """Returns whether there are enough counts to estimate from."""
         return sum(self._counts[0]) >= FEWEST
 
     def see(self, *, allowed: int, drafted: int, accepted: int) -> None:
@@ -127,7 +127,7 @@ class Limits:
 
     @property
     def ready(self) -> bool:
-        """Whether any rollout lengths are known."""
+        """Returns whether any rollout lengths are known."""
         return bool(self.recent)
 
     def class_of(self, ask: Ask) -> LengthClass:
@@ -219,7 +219,7 @@ class Limits:
         return sum(each.known for each in self.acceptance)
 
     def _stale(self, asks: Sequence[Ask]) -> bool:
-        """Whether to plan again: for new requests, a fifth ended, or acceptance just known."""
+        """Returns whether to plan again: new requests, a fifth ended, or acceptance just known."""
         if self._plan and self._age < PATIENCE:
             return False
         running, known = self._planned

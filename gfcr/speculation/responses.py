@@ -45,7 +45,7 @@ class Response:
     """Id of the request that follows it now; empty if none does."""
 
     def agrees(self, made_T: Tokens) -> bool:
-        """Whether the response continues `made_T`; reads as few tokens as will tell."""
+        """Returns whether the response continues `made_T`; reads as few tokens as will tell."""
         same, made = common(self.tokens_T, made_T), len(made_T)
         self.seen = max(self.seen, min(same + 1, made))
         return same == made < len(self.tokens_T)

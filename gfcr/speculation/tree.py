@@ -31,7 +31,7 @@ NO_GUESS: Final = Guess([], 0.0, 0)
 
 
 def is_installed() -> bool:
-    """Whether the native library is installed."""
+    """Returns whether the native library is installed."""
     return importlib.util.find_spec(LIBRARY) is not None
 
 

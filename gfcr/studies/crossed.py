@@ -36,12 +36,12 @@ class Crossed:
 
     @property
     def full(self) -> bool:
-        """Whether there is an arm for every combination of levels."""
+        """Returns whether there is an arm for every combination of levels."""
         return len(self.arms) == prod(len(levels) for levels in self.factors.values())
 
     @property
     def orthogonal(self) -> bool:
-        """Whether any two factors' levels meet equally often, so that effects can be told apart."""
+        """Returns whether any two factors' levels meet equally often, which tells effects apart."""
         for one, other in combinations(self.factors, 2):
             met = Counter((dict(pairs)[one], dict(pairs)[other]) for pairs in self.arms)
             cells = len(self.factors[one]) * len(self.factors[other])

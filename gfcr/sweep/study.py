@@ -34,7 +34,7 @@ class Trial:
 
     @property
     def finished(self) -> bool:
-        """Whether its run has come to its own end."""
+        """Returns whether its run has come to its own end."""
         return (RunFolder(self.folder).result() or {}).get("status") == "finished"
 
 

@@ -139,7 +139,7 @@ def question(terms: tuple[int, ...]) -> str:
 
 
 def is_heldout(text: str) -> bool:
-    """Whether a problem belongs to the held-out eighth, decided by its text alone."""
+    """Returns whether a problem belongs to the held-out eighth, decided by its text alone."""
     return hashlib.blake2b(text.encode(), digest_size=1).digest()[0] < 256 * _HELDOUT_SHARE
 
 

@@ -110,13 +110,13 @@ class Dataset(Task):
 
     @property
     def slow(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on a field
-        """Whether any verifier is slow: functions of the user's are, unless told otherwise."""
+        """Returns whether any verifier is slow: your own functions are, unless told otherwise."""
         here = [made for made in self._scorers if isinstance(made, Function) and self.in_process]
         return any(made.slow for made in self._scorers if made not in here)
 
     @property
     def together(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on a field
-        """Whether any is a function of the user's that takes lists of completions, as TRL's do."""
+        """Returns whether any is a function of yours that takes lists of completions, as TRL's."""
         return any(isinstance(made, Function) and made.together for made in self._scorers)
 
     @property
@@ -204,7 +204,7 @@ class Dataset(Task):
 
     @property
     def columns(self) -> Columns:
-        """Where its tables hold what."""
+        """Returns which of its tables' columns holds what."""
         return Columns(
             prompt=self.prompt_column,
             answer=self.answer_column,

@@ -52,7 +52,7 @@ def draw(rng: random.Random) -> Formula:
 
 
 def is_heldout(table: Sequence[int | None]) -> bool:
-    """Whether a program belongs to the held-out eighth.
+    """Returns whether a program belongs to the held-out eighth.
 
     Decided by its values: rewriting a held-out program, such as `x+3` as `3+x`, makes it none to
     train on.

@@ -39,7 +39,7 @@ class Ranks:
 
     @property
     def leads(self) -> bool:
-        """Whether this process is rank 0, which has the run."""
+        """Returns whether this process is rank 0, which has the run."""
         return self.rank == 0
 
     def deal(self, items: Sequence[Item]) -> Item:

@@ -214,7 +214,7 @@ class Feed(TrainerCallback):
         return state.global_step // self._steps.number
 
     def _between(self, state: Any) -> bool:
-        """Whether an update has ended and none has begun."""
+        """Returns whether an update has ended and none has begun."""
         return state.global_step % self._steps.number == 0
 
     @torch.no_grad()

@@ -182,7 +182,7 @@ def _attributes(value: Any) -> dict[str, Any]:
 
 
 def _is_allowed(kind: Any) -> bool:
-    """Whether a class is plain data of gfcr or of the package of a part in this process."""
+    """Returns whether a class is plain data of gfcr or of the package of a part in this process."""
     plain = _is_record(kind) or (
         # What a class does to be copied is code of its own: such an object is more than it holds.
         kind.__reduce_ex__ is object.__reduce_ex__

@@ -26,7 +26,7 @@ class Judged(Protocol):
 
 
 def other_judge(strategy: Recipe, *, at: str) -> str | None:
-    """Why a strategy has one judge: see `Part.clash`."""
+    """Returns why a strategy has one judge: see `Part.clash`."""
     found = [address for address in strategy.hooks(Judged) if address != at]
     if not found:
         return None
@@ -62,7 +62,7 @@ def check_words(template: str, *, places: Sequence[str], pattern: str, where: st
 
 
 def last_found(pattern: str, text: str) -> str | None:
-    """What the pattern's group holds where it matches last."""
+    """Returns what the pattern's group holds where it matches last."""
     found = re.findall(pattern, text)
     return found[-1] if found else None
 
@@ -78,7 +78,7 @@ def counted(answers: Sequence[Answer], reasons: Sequence[str]) -> Counter[str]:
 
 
 def heard(answers: Sequence[Answer], reasons: Sequence[str]) -> dict[str, str]:
-    """What was heard with the first failure of each reason."""
+    """Returns what was heard with the first failure of each reason."""
     found: dict[str, str] = {}
     for answer, reason in zip(answers, reasons, strict=True):
         if reason != READ and reason not in found:

@@ -26,7 +26,7 @@ class Judge(Part):
     """Answers questions about rollouts. A part of `llm_judge` and `pairwise_judge`."""
 
     def reads(self, text: str, *, view: View) -> bool:
-        """Whether it can be asked in these words."""
+        """Returns whether it can be asked in these words."""
         return True
 
     @abstractmethod

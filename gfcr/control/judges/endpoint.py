@@ -129,7 +129,7 @@ class Line:
 
     @property
     def answered(self) -> bool:
-        """Whether any question ever was."""
+        """Returns whether any question ever was."""
         return self._answered_at > float("-inf")
 
     def ask(self, questions: Sequence[str]) -> list[Answer]:
@@ -216,7 +216,7 @@ def _status(status: int, *, said: str, after: Any) -> _Failure:
 
 
 def _seconds(after: str) -> float:
-    """What Retry-After says: seconds, or a date."""
+    """Returns what Retry-After says: seconds, or a date."""
     try:
         return max(0.0, float(after))
     except ValueError:

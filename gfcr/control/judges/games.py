@@ -27,7 +27,7 @@ def pairing(num: int, rounds: int, *, rng: np.random.Generator) -> list[tuple[in
 
 
 def result(forth: float | None, back: float | None) -> float | None:
-    """What the first of a pair wins: `forth` is its share asked first, `back` the other's."""
+    """Returns what the first of a pair wins, by its share asked first and the other's."""
     if forth is None or back is None:
         return None
     return forth if forth == 1 - back else 0.5

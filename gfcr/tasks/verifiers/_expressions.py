@@ -86,7 +86,7 @@ def choice(text: str) -> str | None:
 
 
 def is_written(answer: str, text: str) -> bool:
-    """Whether a completion's last box, or its last line, is the answer letter by letter."""
+    """Returns whether a completion's last box, or its last line, is the answer letter by letter."""
     shown = last_box(text) or text.strip().rpartition("\n")[2]
     return (
         not _several(text)
@@ -120,7 +120,7 @@ def prepared(text: str) -> str:
 
 
 def is_simple(answer: str) -> bool:
-    """Whether an answer is a number, fraction or root of the kinds that most are.
+    """Returns whether an answer is a number, fraction or root of the kinds that most are.
 
     The library reads these without fail, and takes some ten milliseconds for each.
     """
@@ -128,34 +128,34 @@ def is_simple(answer: str) -> bool:
 
 
 def is_whole(found: Sequence[Any]) -> bool:
-    """Whether the library has read all braces that an expression opens; else it is half of one."""
+    """Returns whether the library has read all braces that an expression opens."""
     text = re.sub(r"\\[{}]", "", next((e for e in found if isinstance(e, str)), ""))
     return text.count("{") == text.count("}")
 
 
 def is_huge(text: str) -> bool:
-    """Whether a text has a power or factorial of so many digits that reading it never ends."""
+    """Returns whether a power or factorial has so many digits that reading it never ends."""
     flat = re.sub(r"\\left|\\right|\s", "", text).replace("**", "^").translate(_ROUND)
     towers = (tuple(map(int, found)) for found in _TOWER.findall(flat))
     return bool(_HUGE.search(flat)) or any(c and d * log10(c) > 6 for c, d in towers)
 
 
 def of_two_kinds(gold: Sequence[Any], given: Sequence[Any]) -> bool:
-    """Whether one text is a set in braces and the other a tuple, or numbers of another base."""
+    """Returns whether one text is a set and the other a tuple, or numbers of another base."""
     texts = (next((e for e in found if isinstance(e, str)), "") for found in (gold, given))
     one, other = ({m[1] or m[2] for m in _KIND.finditer(text)} for text in texts)
     return bool(one and other and one != other)
 
 
 def is_number_at_all(found: Sequence[Any]) -> bool:
-    """Whether no expression divides by zero, as the library reads 12:00."""
+    """Returns whether no expression divides by zero, as the library reads 12:00."""
     return not any(
         getattr(e, "is_finite", None) is False and str(e) in ("zoo", "nan") for e in found
     )
 
 
 def apart(gold: Any, given: Any, *, precision: int) -> bool:
-    """Whether two expressions that the library calls equal are of different quantities.
+    """Returns whether two expressions that the library calls equal are of different quantities.
 
     It compares decimals, which all that is close to zero has none of. Here exact numbers are
     compared in 15 digits, and floats below a thousandth in as many as the library has decimals.
@@ -188,12 +188,12 @@ def _plain(text: str) -> str:
 
 
 def _is_row(row: re.Match[str] | None) -> bool:
-    """Whether choices in a row are of different letters."""
+    """Returns whether choices in a row are of different letters."""
     return bool(row and len(set(re.findall(r"\b[A-Z]\b", row[0]))) > 1)
 
 
 def _several(text: str) -> bool:
-    """Whether the last box is in a list with others that hold something else."""
+    """Returns whether the last box is in a list with others that hold something else."""
     return len(set(map(_plain, boxes(_listed(text))))) > 1 and text.count(r"\boxed") > 1
 
 

@@ -78,12 +78,12 @@ class Cascade(Verifier):
 
     @property
     def slow(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on fields
-        """Whether any tier is slow."""
+        """Returns whether any tier is slow."""
         return any(made.slow for _, made in self._made)
 
     @property
     def columns(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on fields
-        """Whether any tier reads columns."""
+        """Returns whether any tier reads columns."""
         return any(made.columns for _, made in self._made)
 
     @property

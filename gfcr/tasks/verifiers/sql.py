@@ -100,7 +100,7 @@ class Sql(Verifier):
 
 
 def is_ordered(query: str) -> bool:
-    """Whether ORDER BY stands outside of brackets, strings and comments."""
+    """Returns whether ORDER BY stands outside of brackets, strings and comments."""
     plain = re.sub(r"'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*|/\*.*?\*/", " ", query, flags=re.DOTALL)
     while (inner := re.sub(r"\([^()]*\)", " ", plain)) != plain:
         plain = inner

@@ -60,7 +60,7 @@ class UnitTests(Verifier):
 
     @property
     def columns(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on fields
-        """Whether it reads any column."""
+        """Returns whether it reads any column."""
         return bool(self.entry_column or self.tests_column)
 
     def verify(self, text: str, *, answer: str) -> Verdict:
