@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import zip_longest
 from math import isfinite
 from typing import Any, ClassVar, Protocol, cast, runtime_checkable
@@ -57,6 +57,17 @@ class Delta:
         if self.finish not in (None, FinishReason.STOP, FinishReason.LENGTH):
             return f"it ended with finish={self.finish.value}"
         return None
+
+
+def merged(deltas: Iterable[Delta]) -> list[Delta]:
+    """Returns one delta for each request, with all that it gained, in the order of the first."""
+    found: dict[str, Delta] = {}
+    for delta in deltas:
+        if (held := found.get(delta.request_id)) is not None:
+            tokens, logprobs = held.tokens + delta.tokens, held.logprobs + delta.logprobs
+            delta = replace(delta, tokens=tokens, logprobs=logprobs)
+        found[delta.request_id] = delta
+    return [*found.values()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -127,6 +127,8 @@ class ServerEngine:
         for flight in [self._live.pop(i) for i in named if i in self._live]:
             self.fleet.forget(flight, ended=False)
             self._drafting.end(flight.request.id)
+        # Tokens that nobody hears of would be in no bin of the ledger.
+        self._generated -= sum(len(d.tokens) for d in self._deltas if d.request_id in named)
         self._deltas = [d for d in self._deltas if d.request_id not in named]
 
     def limit(self, request_id: str, *, max_tokens: int) -> None:

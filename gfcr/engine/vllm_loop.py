@@ -126,6 +126,9 @@ class VllmEngine:
         self._core.abort_requests(gone)
         for i in gone:
             self._speculation.end(i)
+        # Tokens that nobody hears of would be in no bin of the ledger.
+        unheard = sum(len(d.tokens) for d in self._held if d.request_id in named)
+        self._count -= EngineStats(generated_tokens=unheard)
         self._held = [d for d in self._held if d.request_id not in named]
 
     def limit(self, request_id: str, *, max_tokens: int) -> None:

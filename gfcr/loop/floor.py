@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, Protocol, TypeVar, final
 
-from gfcr.engine.base import Delta, Engine, Request
+from gfcr.engine.base import Delta, Engine, Request, merged
 from gfcr.errors import EngineError, GfcrError, PartError, described, shown
 from gfcr.ledger import Ledger
 from gfcr.loop.checks import misfit
@@ -84,7 +84,8 @@ class Traffic(Generic[T]):
         lease.decoding(left=len(self._asking))
         with self.at("a step"):
             deltas = self._engine.step()
-        for delta in deltas:
+        # A stop may withdraw a request: what came behind it in the same step goes with it.
+        for delta in merged(deltas):
             asker = self._asking.get(delta.request_id)
             problem = delta.problem if asker else "nobody asked for it"
             if asker is None or problem:

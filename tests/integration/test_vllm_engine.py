@@ -241,6 +241,18 @@ def test_score_leaves_requests_in_flight_untouched(engine: VllmEngine) -> None:
     np.testing.assert_allclose([p for d in got for p in d.logprobs], alone.logprobs, atol=1e-4)
 
 
+def test_what_is_aborted_unheard_is_not_counted(engine: VllmEngine) -> None:
+    before = engine.stats().generated_tokens
+    engine.submit(request("gone", seed=5, endless=True))
+    engine.submit(request("stays", seed=6, endless=True, max_tokens=8))
+    heard = [d for _ in range(2) for d in engine.step()]
+    engine.score([[2, 3, 4, 5]], sampling=Sampling())  # in which both go on
+    engine.abort(["gone"])
+    while not any(d.finish for d in heard):
+        heard += engine.step()
+    assert engine.stats().generated_tokens - before == sum(len(d.tokens) for d in heard)
+
+
 def test_stats_count_what_was_done(engine: VllmEngine) -> None:
     before = engine.stats()
     out = run(engine, request("s1", (9, 8, 7), max_tokens=10), request("s2", (9, 8), max_tokens=4))

@@ -295,6 +295,15 @@ def test_what_is_aborted_says_nothing_more_and_the_server_is_told(start: Any) ->
     assert finished(engine, num=1)["a"][0] == expected(12)
 
 
+def test_what_is_aborted_unheard_is_not_counted(start: Any) -> None:
+    engine = start(Served())
+    engine.submit(request("a"))
+    while not engine._deltas:
+        engine.fleet.hear()
+    engine.abort(["a"])
+    assert engine.stats().generated_tokens == 0
+
+
 def test_scores_are_of_tokens_after_the_first_at_the_temperature_asked_for(start: Any) -> None:
     engine = start(Served())
     found = [

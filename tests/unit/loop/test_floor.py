@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import pytest
@@ -87,6 +87,21 @@ def test_an_answer_that_nobody_can_learn_from_is_refused() -> None:
     own.submit(Asks("a"))
     with pytest.raises(EngineError, match=r"answer to request 'a1': log-probs that are not finite"):
         list(own.step())
+
+
+def test_what_a_request_gained_in_a_step_is_one_answer() -> None:
+    engine, a, b = Ground(), Asks("a"), Asks("b")
+    own = traffic(engine)
+    own.submit(a)
+    own.submit(b)
+    last = delta("a1", tokens=(6, 7), logprobs=(-1.0, -2.0), finish=FinishReason.STOP)
+    engine.answers = [delta("a1"), delta("b1"), last]
+    found = dict[Any, Delta]()
+    for who, told in own.step():
+        found[who] = told
+        own.withdraw(who)  # as where a stop is met in what came first
+    assert found[a] == replace(last, tokens=(5, 6, 7), logprobs=(0.0, -1.0, -2.0))
+    assert [*found] == [a, b]
 
 
 def test_what_is_withdrawn_is_dropped_wherever_it_is() -> None:
