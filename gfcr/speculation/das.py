@@ -99,7 +99,9 @@ class Das(Proposer, Observer):
         )
         self._limits = Limits(self.budget, most=self.draft_length)
         self._live: dict[str, _Live] = {}
-        self._finished: set[str] = set()
+        self._finished: dict[str, int] = {}
+        """Requests remembered as they finished, with the updates since; their rollouts are not
+        added again."""
         self._counts: Counter[str] = Counter()
         self._last: dict[str, float] = {}
         self._file: HistoryFile | None = None
@@ -133,7 +135,7 @@ class Das(Proposer, Observer):
         self._measure(live, length=len(row.tokens_T))
         self._add(live.keys, tokens_T=row.tokens_T, prompt_length=row.prompt_length)
         # `observe` must not add it again, or its continuations count twice.
-        self._finished.add(row.request_id)
+        self._finished[row.request_id] = 0
 
     def saw(self, step: Step) -> None:
         self._limits.saw(step)
@@ -141,13 +143,20 @@ class Das(Proposer, Observer):
     def observe(self, harvest: Harvest, *, view: View) -> None:
         """See `Observer.observe`; forgets, refits and writes the history file."""
         lengths: dict[str, list[int]] = {}
-        made = [r for group in harvest.groups for r in group.rollouts]
-        for rollout in (r for r in (*made, *harvest.aborted) if r.origin == "fresh"):
+        every = (*(r for group in harvest.groups for r in group.rollouts), *harvest.aborted)
+        made = [rollout for rollout in every if rollout.origin == "fresh"]
+        for rollout in made:
             if rollout.complete:
                 lengths.setdefault(rollout.prompt.id, []).append(len(rollout))
             if not any(span.request_id in self._finished for span in rollout.spans):
                 self._add_rollout(rollout)
-        self._finished.clear()
+        told = {span.request_id for rollout in made for span in rollout.spans}
+        # Others may be of a batch that is still in the making.
+        self._finished = {
+            name: age + 1
+            for name, age in self._finished.items()
+            if name not in told and age < self.window
+        }
         self._memory.close()
         self._limits.learn(lengths)
         self._last = self._summary()
@@ -166,14 +175,15 @@ class Das(Proposer, Observer):
             "history": self._memory.arrays(),
             "limits": self._limits.state_dict(),
             "last": dict(self._last),
+            "finished": dict(self._finished),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._memory.load(state["history"])
         self._limits.load_state_dict(state["limits"])
         self._last = dict(state["last"])
+        self._finished = dict(state["finished"])
         self._live.clear()
-        self._finished.clear()
         self._counts.clear()
 
     # ------------------------------------------------------------ proposing

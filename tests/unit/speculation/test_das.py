@@ -184,6 +184,19 @@ def test_a_rollout_is_remembered_once() -> None:
     assert das.metrics()["sequences"] == 1
 
 
+def test_a_rollout_of_a_batch_in_the_making_is_remembered_once_after_a_resume_too() -> None:
+    das, batch = drafter(), harvest(TEXT)
+    name = batch.groups[0].rollouts[0].spans[0].request_id
+    das.propose([row(TEXT[:3], name=name)])
+    das.finished(row(TEXT, name=name), law=None)
+    das.observe(Harvest(step=0, groups=(), aborted=()), view=make.view())
+    again = drafter()
+    again.load_state_dict(pickle.loads(pickle.dumps(das.state_dict())))
+    for each in (das, again):
+        each.observe(batch, view=make.view())
+        assert each.metrics()["sequences"] == 1 and not each.state_dict()["finished"]
+
+
 # ------------------------------------------------------------ forgetting, order
 
 
