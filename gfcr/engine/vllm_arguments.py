@@ -33,7 +33,6 @@ def arguments(
         **config.arguments(folder, max_length=max_length, seed=seed, drafter=drafter),
         "model": str(folder.path),
         "served_model_name": "policy",
-        "max_logprobs": -1,
         "weight_transfer_config": {"backend": DISK},
         "worker_extension_cls": EXTENSION,
         # vLLM 0.32.0 has the route by which requests are aborted only with this option.

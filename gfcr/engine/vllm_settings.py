@@ -47,6 +47,7 @@ class Settings(EngineConfig):
             "max_num_seqs": self.max_running,
             # vLLM's default reports log-probs before temperature and filters are applied.
             "logprobs_mode": "processed_logprobs",
+            "max_logprobs": -1,  # any number: a part may ask for more than vLLM's 20
             "scheduling_policy": "priority",
             # An abort, a cap or a draft budget has to act on the very next step.
             "async_scheduling": False,

@@ -13,6 +13,7 @@ from gfcr import registry
 from gfcr.engine.pool import Pool
 from gfcr.engine.rose import Rose
 from gfcr.engine.server_settings import is_served
+from gfcr.engine.vllm import Vllm
 from gfcr.engine.vllm_arguments import arguments
 from gfcr.engine.vllm_model import ModelFolder
 from gfcr.errors import ConfigError, EngineError
@@ -52,6 +53,15 @@ def test_an_experiment_is_refused_before_it_starts() -> None:
     words = ("engine=vllm_server", "strategy.drafter=das", "--dry-run")
     done = gfcr("run", "experiments/quickstart/grpo.yaml", *words)
     assert done.returncode == 2 and "use engine.name=vllm" in " ".join(done.stderr.split())
+
+
+def test_a_part_may_ask_each_engine_for_more_likeliest_tokens_than_vllm_s_twenty(
+    tmp_path: Path,
+) -> None:
+    folder = ModelFolder(path=tmp_path, tensors=frozenset(), eos=(1,), max_positions=64, vocab=99)
+    for config in (Vllm(), Pool()):
+        told = config.arguments(folder, max_length=64, seed=0, drafter=None)
+        assert told["max_logprobs"] == -1
 
 
 def test_a_server_is_told_how_to_draft(tmp_path: Path) -> None:
