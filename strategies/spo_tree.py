@@ -11,8 +11,9 @@ def spo_tree(
     """Trees of segments; each segment is compared with those that begin where it does.
 
     Paper: 2505.23564
-    Formula: V(s) = mean reward of the leaves below s; A(s) = (V(s) - mean V(siblings)) / (std +
-        epsilon), for tokens of a probability up to 0.9; group_size x width^(depth - 1) leaves.
+    Formula: V(leaf) = its reward, V(s) = mean of V over the segments behind s; A(s) = (V(s) - mean
+        V(siblings)) / (std + epsilon), for tokens of a probability up to 0.9; group_size x
+        width^(depth - 1) leaves.
     Knobs: group_size (first segments, paper: 6), segment (tokens, paper: 600), width (paper: 6),
         depth (paper: 3).
     Hurts: answers shorter than a segment fork nowhere; 216 leaves of a prompt are far from

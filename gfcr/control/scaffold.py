@@ -62,8 +62,10 @@ class Scaffold(Control, Referee, Observer):
         self.asked = float(sum(map(bool, hinted)))
         right = [any(r is not None and r >= self.threshold for r in given) for given in hinted]
         self.helped = float(sum(right))
-        for group in harvest.groups:
-            self.given.pop(group.id, None)
+        # Groups that were cut do not come again; those of the next batch may be in the making.
+        over = {g.id for g in harvest.groups} | {r.group_id for r in harvest.aborted}
+        for group_id in over:
+            self.given.pop(group_id, None)
 
     def metrics(self) -> Mapping[str, float]:
         """Groups of the last batch that were hinted, and those of them where it helped."""

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TypeAlias
 
 import numpy as np
@@ -41,6 +42,7 @@ class Leaves:
     def __init__(self, group: Group) -> None:
         """Counts the kept rollouts of a group."""
         kept_N, rewards_N = group.kept_N, group.rewards_N
+        self._rewards_N = rewards_N
         lengths: dict[str, int] = {}
         for span in (s for r in group.rollouts for s in r.spans):
             lengths[span.request_id] = max(lengths.get(span.request_id, 0), span.stop)
@@ -65,13 +67,22 @@ class Leaves:
         return 1 - sum(len(c) for c in counts) / total if total else 0.0
 
     def children(self) -> Mapping[Segment | None, Mapping[Segment, float]]:
-        """The values of the segments behind each segment, None being the root."""
+        """The values of the segments behind each segment, None being the root.
+
+        A segment's value is the mean of the values of those behind it, however many leaves each
+        has. A rollout that ends with the segment counts as one of them, with its reward.
+        """
+        parents: dict[Segment, Segment | None] = {}
+        behind: dict[Segment | None, list[float]] = defaultdict(list)
+        for path, reward in zip(self.paths, self._rewards_N, strict=True):
+            if path is not None and path.names_J:
+                parents.update(zip(path.names_J, (None, *path.names_J[:-1]), strict=True))
+                behind[path.names_J[-1]].append(float(reward))
         found: dict[Segment | None, dict[Segment, float]] = defaultdict(dict)
-        for path in self.paths:
-            if path is not None:
-                parents = (None, *path.names_J[:-1])
-                for parent, name, value in zip(parents, path.names_J, path.value_J, strict=True):
-                    found[parent][name] = float(value)
+        # A segment is entered behind its parent, so that in reverse its value is known first.
+        for name, parent in reversed(parents.items()):
+            found[parent][name] = fmean(behind[name])
+            behind[parent].append(found[parent][name])
         return found
 
     def _path(self, rollout: Rollout) -> Path:

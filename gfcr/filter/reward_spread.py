@@ -16,10 +16,11 @@ from gfcr.values.ranges import Natural, NonNegative, Share
 class RewardSpread(Filter, Observer):
     """From update `begin` on, keeps groups with std(r) >= `beta` x the usual one.
 
-    The usual one is a moving average over updates of the mean std of their groups, those rejected
+    The usual one is a moving average over updates of the mean std of their groups, those it rejects
     included: m <- `decay` m + (1 - decay) mean(std). Rewards are those given before shaping, as in
     `group/reward_std`. It needs no scale of rewards, and moves with the policy: made for rewards
-    that are not 0 or 1, such as probabilities.
+    that are not 0 or 1, such as probabilities. Put it before other filters that reject: it does not
+    see their groups, which would be missing from the average.
 
     Hurts where all groups lose their spread together: the threshold sinks with them and lets
     through what a fixed one would not.

@@ -16,8 +16,9 @@ from gfcr.values.ranges import NonNegative, SomeShare
 class SiblingAdvantage(Filter):
     """Gives each segment of a rollout tree its value less the mean value of its siblings.
 
-    A segment s is a run of tokens between forks; V(s) is the mean reward of the leaves below it,
-    and its siblings are the segments that begin where it does, itself included:
+    A segment s is a run of tokens between forks. V(s) is the reward where a rollout ends with s,
+    and else the mean of V over the segments behind it, however many leaves each of them has. Its
+    siblings are the segments that begin where it does, itself included:
 
         A(s) = (V(s) - mean V(siblings)) / (std V(siblings) + epsilon)
 
@@ -25,7 +26,7 @@ class SiblingAdvantage(Filter):
     probability `unlikely` are taught: they are where the segment was decided. A segment without
     siblings has the advantage 0.
 
-    Hurts where segments are short: few tokens differ, and V is the mean of few leaves.
+    Hurts where segments are short: few tokens differ, and V is a mean of few leaves.
     """
 
     paper: ClassVar[str] = "2505.23564"

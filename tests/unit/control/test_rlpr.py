@@ -125,3 +125,13 @@ def test_rlpr_trains_on_what_the_engine_says() -> None:
             for s in pipeline.engine.score([[*head, *answer]], sampling=Sampling(max_tokens=40))
         )
         assert rollout.reward == pytest.approx(float(np.exp(told[-len(answer) :]).mean()), abs=1e-4)
+
+
+def test_groups_without_a_spread_count_in_what_is_usual() -> None:
+    """No rollout has the marker, so that all rewards are 0 and all groups are dead."""
+    strategy, script = strategies.load("rlpr", group_size=4), make.scripted(lambda request: "12")
+    task = ChainSum(num_train=8, num_heldout=1)
+    batch = make.pipeline(strategy, task=task, prompts=4, script=script).next_batch()
+    assert [g.rejected for g in batch.groups] == ["zero_variance"] * 4
+    spread: Any = strategy.filters["reward_spread"]
+    assert spread.usual == 0.0

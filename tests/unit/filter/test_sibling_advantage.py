@@ -75,6 +75,36 @@ def test_a_balanced_tree_agrees_with_values_from_the_bottom_up(normalise: bool) 
         np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
+def test_a_branch_that_ends_early_counts_as_much_as_one_that_divides() -> None:
+    """u divides into x, which ends at once, and y, which divides into three; v ends."""
+    x, *ys, v = advantages(
+        [
+            leaf(0, spans=[("u", 2), ("x", 1)], reward=1.0),
+            *[leaf(i, spans=[("u", 2), ("y", 2), (f"z{i}", 1)], reward=0.0) for i in (1, 2, 3)],
+            leaf(4, spans=[("v", 2)], reward=0.0),
+        ],
+        normalise=False,
+    )
+    np.testing.assert_allclose(x, [0.25, 0.25, 0.5])
+    np.testing.assert_allclose(ys, [[0.25, 0.25, -0.5, -0.5, 0]] * 3)
+    np.testing.assert_allclose(v, [-0.25, -0.25])
+
+
+def test_a_rollout_that_ends_where_others_go_on_counts_as_one_branch() -> None:
+    """u ends in one rollout and goes on as y, which divides, in others."""
+    ends, *ys, v = advantages(
+        [
+            leaf(0, spans=[("u", 2)], reward=1.0),
+            *[leaf(i, spans=[("u", 2), ("y", 1), (f"z{i}", 1)], reward=0.0) for i in (1, 2)],
+            leaf(3, spans=[("v", 2)], reward=0.0),
+        ],
+        normalise=False,
+    )
+    np.testing.assert_allclose(ends, [0.25, 0.25])
+    np.testing.assert_allclose(ys, [[0.25, 0.25, 0, 0]] * 2)
+    np.testing.assert_allclose(v, [-0.25, -0.25])
+
+
 def test_only_unlikely_tokens_are_taught_and_only_sampled_ones() -> None:
     rows = {"logprobs": [-0.01, -1.0, 0.0, -0.2], "mask_T": np.array([True, True, False, True])}
     pair = [make.rollout(i, reward=1.0 - i, spans=(own(i),), **rows) for i in range(2)]

@@ -158,6 +158,23 @@ def test_hints_end_though_nothing_comes_of_them() -> None:
     assert not part.given
 
 
+def test_what_groups_were_given_is_forgotten_with_them_cut_ones_too() -> None:
+    """Twice the groups are begun; those that the batch has no room for are cut under a hint."""
+    controls = {"oversample": {"name": "oversample", "factor": 2.0}}
+    pipeline, batches = run(least=100, updates=2, controls=controls)
+    part: Any = pipeline.strategy.controls["scaffold"]
+    cut = [r for b in batches for r in b.aborted]
+    assert any("hint" in r.notes for r in cut) and not part.given
+
+
+def test_a_group_of_the_batch_behind_keeps_what_it_was_given() -> None:
+    """Two batches are in the making where rollouts may be older than the policy."""
+    part, group = Scaffold(tiers=1), make.group([0.0, 0.0])
+    assert part.decide(group, view=make.view()) is not None
+    part.observe(Harvest(step=0, groups=(), aborted=()), view=make.view())
+    assert part.decide(group, view=make.view()) is None
+
+
 def test_groups_without_a_hint_stay_as_they_are() -> None:
     group = make.group([1.0, 0.0, None])
     assert Scaffolded().apply(group, view=make.view()) == group

@@ -63,6 +63,18 @@ def test_a_group_is_rescued_only_where_nothing_in_it_is_right(
     assert len(recall(part, *rewards)) == num
 
 
+@over(("reward", "knobs"), [(0.4, {}), (0.6, {}), (0.6, {"threshold": 0.7}), (0.8, {})])
+def test_ar3po_rescues_what_it_sampled_more_for_and_nothing_else(
+    reward: float, knobs: dict[str, float]
+) -> None:
+    """A graded reward is right, or not, for the rounds and for the rescue alike."""
+    plan: Any = strategies.load("ar3po", group_size=2, **knobs)
+    more, rescue = plan.controls["more"], plan.replays["rescue"]
+    store(rescue, 1.0)
+    asked = more.decide(make.group([0.0, reward]), view=make.view(group_size=2)) is not None
+    assert asked == (recall(rescue, 0.0, reward) != []) == (reward < knobs.get("threshold", 0.5))
+
+
 def _run(name: str, updates: int, state: Any = None, **knobs: Any) -> tuple[Any, list[Any]]:
     task = make.CoinTask(rates=(0.3,), num_train=8)
     pipeline = make.pipeline(strategies.load(name, group_size=4, **knobs), task=task)
