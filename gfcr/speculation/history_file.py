@@ -6,6 +6,7 @@ import logging
 import os
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -92,6 +93,8 @@ class HistoryFile:
             temporary.replace(self._path)
         except OSError as error:
             log.warning("drafter.history=%s could not be written: %s", self._path, error)
+            with suppress(OSError):
+                temporary.unlink()
 
     def _check(self, was: Mapping[str, Any]) -> None:
         for key in sorted({*was, *self._of}):

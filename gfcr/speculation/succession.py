@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 from gfcr.speculation.guard import Guard
-from gfcr.speculation.learner import Course, Learner, Learnt
+from gfcr.speculation.learner import Course, Learner
 from gfcr.speculation.lessons import Example
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ class Succession:
         self.offered: Path | None = None
         """A draft from elsewhere, used before what is learnt here."""
         self._counts = _Counts()
-        self._newest: Learnt | None = None
+        self._newest: Path | None = None
+        self._optimizer: Path | None = None
         self._current: Path | None = None
         self._previous: Path | None = None
         self._next: Path | None = None
@@ -90,15 +91,15 @@ class Succession:
     def state_dict(self) -> dict[str, Any]:
         """Returns the draft in use, its predecessor, the newest learnt, and all measurements."""
         self._take_learnt()
-        newest = self._newest
         return {
             "guard": copy.deepcopy(self.guard),
             "counts": copy.deepcopy(self._counts),
             # The files themselves are deleted with the learner's folder.
             "current": _bytes(self._current),
             "previous": _bytes(self._previous),
-            "learnt": _bytes(newest.weights if newest else None),
-            "optimizer": _bytes(newest.optimizer if newest else None),
+            "learnt": _bytes(self._newest),
+            "optimizer": _bytes(self._optimizer),
+            "waits": self._next is not None,
         }
 
     def load_state_dict(self, state: Mapping[str, Any], *, course: Course) -> None:
@@ -114,6 +115,9 @@ class Succession:
         self._current, self._previous = kept["current"], kept["previous"]
         learner.restart_from(kept["learnt"] or self._current, optimizer=kept["optimizer"])
         self._restored = self._current is not None
+        self._newest, self._optimizer = kept["learnt"], kept["optimizer"]
+        # Checkpoints of before this was recorded do not say whether it waits.
+        self._next = self._newest if state.get("waits") else None
 
     def _started_learner(self, course: Course) -> Learner:
         if self.learner is None:
@@ -125,14 +129,16 @@ class Succession:
         learnt = self.learner.poll() if self.learner is not None else None
         if learnt is None:
             return
-        self._newest, self._next = learnt, learnt.weights
+        self._newest = self._next = learnt.weights
+        self._optimizer = learnt.optimizer
         counts = self._counts
         counts.rounds, counts.loss = counts.rounds + 1, learnt.loss
         counts.tokens += learnt.tokens
         counts.seconds += learnt.seconds
 
     def _swap(self, file: Path, *, weights: "Named") -> "Named | None":
-        if file == self.offered:
+        offered = file == self.offered
+        if offered:
             self.offered = None
         else:
             self._next = None
@@ -140,7 +146,8 @@ class Succession:
             # Draft probabilities that are no numbers would not be rejected soundly.
             self._counts.refused += 1
             _log.warning("a new draft has weights that are no finite numbers: it is not used")
-            self._go_back()
+            if not offered:
+                self._go_back()
             return None
         self._previous, self._current = self._current, file
         self._counts.swaps += 1
@@ -166,12 +173,12 @@ class Succession:
             self._go_back()
         else:
             self._counts.cleared += 1
-            self._next = self._newest.weights if self._newest else None
+            self._next = self._newest
             _log.info("what is asked has changed, not the draft: the newest is used")
 
     def _go_back(self) -> None:
         """Makes the learner continue from the draft in use, without what it made since."""
-        self._newest = self._next = None
+        self._newest = self._optimizer = self._next = None
         if self.learner is not None:
             self.learner.restart_from(self._current)
         self._delete_unused()

@@ -60,11 +60,11 @@ class DraftWeights(BuiltIn):
             return
         ours, theirs = (_vocabulary(f) for f in (self.folder, target.folder))
         if ours and theirs and ours != theirs:
-            token = next(t for t in theirs if ours.get(t) != theirs[t])
+            token = next(t for t in [*theirs, *ours] if ours.get(t) != theirs.get(t))
             raise ConfigError(
                 f"drafter.model={self.model} has another tokenizer than {target.folder}: "
-                f"{token!r} is {ours.get(token)} there and {theirs[token]} here. Train the draft "
-                "model with its target's tokenizer."
+                f"{token!r} is {ours.get(token)} there and {theirs.get(token)} here. Train the "
+                "draft model with its target's tokenizer."
             )
 
 

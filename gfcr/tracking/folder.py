@@ -22,6 +22,7 @@ from typing import Any, Literal, TypeAlias, final, get_args
 from uuid import uuid4
 
 from gfcr.errors import CheckpointError, damaged, near_file
+from gfcr.process.disk import flush
 from gfcr.process.whose import whose
 from gfcr.tracking import parquet
 from gfcr.tracking.base import RunCard
@@ -30,7 +31,6 @@ from gfcr.types import RolloutBatch
 
 Status: TypeAlias = Literal["running", "paused", "finished", "failed", "stopped"]
 """Paused: continues when run again. Stopped: ended early by a study's stopping rule."""
-
 
 CERTIFICATE = "certificate.json"
 _CHANGED = "it is not what the run wrote before its checkpoint"
@@ -74,6 +74,7 @@ class RunFolder:
     def __init__(self, path: Path | str, *, guard: Callable[[], None] = lambda: None) -> None:
         self.path, self.guard = Path(path), guard
         self._written: dict[str, str] = {}
+        self._unflushed: set[Path] = set()
 
     @property
     def rollouts(self) -> Path:
@@ -180,11 +181,15 @@ class RunFolder:
 
     def _keep(self, path: Path) -> None:
         self._written[path.relative_to(self.rollouts).as_posix()] = _sha256(path.read_bytes())
+        self._unflushed.add(path)
 
     def mark(self) -> Mark:
-        """Returns a mark of what the folder holds now."""
+        """Returns a mark of what the folder holds now, once that is on the disk."""
         self.guard()
         held = self._metrics_bytes()
+        fresh = {self.path / "metrics.jsonl", *self._unflushed}
+        flush(fresh | {path.parent for path in fresh})
+        self._unflushed.clear()
         return Mark(metrics=len(held), digest=_sha256(held), rollouts=dict(self._written))
 
     def back_to(self, mark: Mark) -> None:

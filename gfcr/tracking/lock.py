@@ -9,6 +9,7 @@ Somebody may remove the lock file while it is held. The holder then finds it gon
 own record (`refuse_if_running`), as long as that process lives.
 """
 
+import fcntl
 import json
 import os
 import time
@@ -16,12 +17,15 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from filelock import FileLock, Timeout
 
 from gfcr.errors import FolderInUse, FolderLost, GfcrError
 from gfcr.process.whose import is_alive, whose
+
+_LOOK_S: Final = 0.1
+"""Seconds within which whoever only looks at a lock has let go of it."""
 
 
 @contextmanager
@@ -40,7 +44,8 @@ def locked(folder: Path | str, *, patience_s: float = 0.0) -> Generator[Callable
         GfcrError: the lock file cannot be written.
     """
     lock, holder = _files(folder)
-    held = FileLock(lock, timeout=patience_s)
+    # `is_locked` holds the lock for an instant, at which another process is not to be refused.
+    held = FileLock(lock, timeout=max(patience_s, _LOOK_S))
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
         held.acquire()
@@ -111,12 +116,13 @@ def is_locked(folder: Path | str) -> bool:
     lock, _ = _files(folder)
     if not lock.exists():
         return False
-    try:
-        # This takes the lock for a moment: who begins just then, and does not wait, is refused.
-        with FileLock(lock, blocking=False):
-            return False
-    except Timeout:
-        return True
+    with lock.open("rb") as file:
+        try:
+            # The lock is shared, so that who looks at the same moment is not taken for a holder.
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):  # which of the two depends on the file system
+            return True
+    return False
 
 
 def _files(folder: Path | str) -> tuple[Path, Path]:

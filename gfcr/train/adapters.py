@@ -169,10 +169,10 @@ def save_merged(start: str, *, checkpoint: Path, folder: Path) -> Path:
     """
     policy = load(start, checkpoint=checkpoint).merge_and_unload()
     draft = folder.with_name(f".{folder.name}")
-    for path in (draft, folder):
-        shutil.rmtree(path, ignore_errors=True)
+    shutil.rmtree(draft, ignore_errors=True)
     policy.save_pretrained(draft)
     tokenizer_of(start, padding_side="left").save_pretrained(draft)
+    shutil.rmtree(folder, ignore_errors=True)
     draft.rename(folder)
     return folder
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gfcr.errors import CheckpointError, ForeignCheckpointError
+from gfcr.process.disk import flush
 from gfcr.train import state_file
 from gfcr.train.base import BatchSource
 
@@ -48,11 +49,10 @@ def commit(checkpoint: Path, *, state: Mapping[str, Any], keep: int) -> None:
     state_file.write(checkpoint, state=state)
     text = _manifest({name: _digest(checkpoint / name) for name in _files(checkpoint)})
     # All is on disk before the marker says so: a power cut may keep the later write alone.
-    for path in checkpoint.rglob("*"):
-        _flush(path)
+    flush(checkpoint.rglob("*"))
     _mark(checkpoint, text)
     # The folder's own entry is on disk before older checkpoints are given up for it.
-    _flush(checkpoint.parent)
+    flush([checkpoint.parent])
     _drop_old(checkpoint.parent, keep=keep)
 
 
@@ -179,7 +179,7 @@ def _mark(checkpoint: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     draft.replace(checkpoint / MARKER)
-    _flush(checkpoint)  # the marker's directory entry, too
+    flush([checkpoint])  # the marker's directory entry, too
 
 
 def _manifest(files: Mapping[str, str]) -> str:
@@ -221,11 +221,3 @@ def _rename(path: Path, *, suffix: str) -> None:
     aside = path.with_name(f"{path.name}.{suffix}")
     shutil.rmtree(aside, ignore_errors=True)
     path.rename(aside)
-
-
-def _flush(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

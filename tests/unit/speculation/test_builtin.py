@@ -62,6 +62,17 @@ def test_another_tokenizer_of_the_same_size_is_refused(tmp_path: Path) -> None:
         draft.check(target(model(tmp_path / "policy")))
 
 
+@over("more", ["draft", "policy"])
+def test_a_tokenizer_with_a_token_more_is_refused(more: str, tmp_path: Path) -> None:
+    folders = {
+        name: model(tmp_path / name, tokens={"a": 0, "b": 1} | ({"c": 2} if name == more else {}))
+        for name in ("draft", "policy")
+    }
+    there, here = ("2", "None") if more == "draft" else ("None", "2")
+    with pytest.raises(ConfigError, match=f"tokenizer.*'c' is {there} there and {here} here"):
+        DraftModel(model=str(folders["draft"])).check(target(folders["policy"]))
+
+
 def test_a_demo_draft_model_is_fetched_by_name(tmp_path: Path) -> None:
     draft = DraftModel(model="by-name")
     draft.fetch({"by-name": model(tmp_path / "draft")}.__getitem__)

@@ -1,5 +1,6 @@
 """DAS: what it proposes, to whom, what it learns, and that sampling stays exact."""
 
+import errno
 import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -268,6 +269,25 @@ def test_a_history_file_outlives_the_run(tmp_path: Path) -> None:
     again.check(TARGET)
     assert proposed(again, TEXT[:6]) == proposed(das, TEXT[:6]) != []
     assert [f.name for f in file.parent.iterdir()] == ["history.npz"]
+
+
+def test_a_history_that_finds_a_full_disk_leaves_the_old_one_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "history.npz"
+    das = drafter(history=str(file))
+    das.check(TARGET)
+    das.observe(harvest(TEXT), view=make.view())
+    held = file.read_bytes()
+
+    def full(to: Any, **_: Any) -> None:
+        to.write(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", full)
+    das.observe(harvest(TEXT), view=make.view())
+    assert "could not be written" in caplog.text
+    assert [*tmp_path.iterdir()] == [file] and file.read_bytes() == held
 
 
 def test_a_history_of_another_model_is_refused(tmp_path: Path) -> None:

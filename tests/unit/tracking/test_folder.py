@@ -126,6 +126,33 @@ def test_records_that_changed_since_the_checkpoint_are_named(tmp_path, name):
     folder.back_to(mark)
 
 
+def test_what_a_checkpoint_vouches_for_is_on_the_disk(tmp_path, monkeypatch):
+    folder, flushed, fsync = RunFolder(tmp_path), [], os.fsync
+
+    def heard(handle):
+        flushed.append(os.path.relpath(os.readlink(f"/proc/self/fd/{handle}"), tmp_path))
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", heard)
+    for step in range(3):
+        flushed.clear()
+        folder.append(step, metrics={"x": 1.0})
+        folder.add_rollouts(batch(step), spell=str)
+        folder.add_corrections(made=CORRECTED, update=step)
+        assert not flushed, "an update waits for no disk"
+        folder.mark()
+        folders = {".", "rollouts", "rollouts/corrections"}
+        made = {f"{name}/update-{step:06d}.parquet" for name in folders - {"."}}
+        assert sorted(flushed) == sorted({"metrics.jsonl", *folders, *made})
+
+
+def test_rollouts_that_somebody_deleted_keep_no_checkpoint_from_being_made(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.add_rollouts(batch(0), spell=str)
+    folder.updates[0].unlink()
+    folder.mark()
+
+
 READ = {
     "run.json": RunFolder.card,
     "status.json": lambda folder: folder.status,

@@ -1,11 +1,13 @@
 """One writer to a folder, however it comes in."""
 
+import fcntl
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
@@ -93,6 +95,26 @@ def test_a_killed_holder_holds_nothing(tmp_path: Path) -> None:
         with locked(tmp_path / "run"):
             assert is_locked(tmp_path / "run")
     assert not is_locked(tmp_path / "run") and not is_locked(tmp_path / "never")
+
+
+def test_who_only_looks_refuses_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = list[int]()
+
+    def look(file: Any, how: int) -> None:
+        flock(file, how)
+        if not looks:
+            looks.append(how)
+            assert not is_locked(tmp_path / "run"), "another looks at the same moment"
+            monkeypatch.setattr(time, "sleep", lambda seconds: flock(file, fcntl.LOCK_UN))
+            with locked(tmp_path / "run"):
+                looks.append(how)
+
+    flock = fcntl.flock
+    with locked(tmp_path / "run"):
+        pass
+    monkeypatch.setattr(fcntl, "flock", look)
+    is_locked(tmp_path / "run")
+    assert len(looks) == 2
 
 
 def test_a_folder_is_one_by_whatever_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

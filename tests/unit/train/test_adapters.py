@@ -1,5 +1,8 @@
 """LoRA's record, and what cannot be merged. PEFT's own layers, no trainer."""
 
+import errno
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +12,7 @@ from torch import nn
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from gfcr.errors import ConfigError
+from gfcr.train import adapters
 from gfcr.train.adapters import check_mergeable, policy_weights
 from gfcr.train.trl import Trl
 from tests.cases import over
@@ -78,6 +82,35 @@ def test_merged_weights_are_peft_s_own_and_the_base_stays() -> None:
         n.replace("base_model.model.", "").replace(".base_layer", ""): p for n, p in start.items()
     }
     assert all(not torch.equal(found[n], bases[n]) for n in moved)
+
+
+def test_a_merged_policy_is_replaced_once_the_new_one_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "merged"
+
+    def saved(content: str, *, full: bool) -> None:
+        def save(draft: Path) -> None:
+            draft.mkdir()
+            (draft / content).touch()
+            if full:
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+        policy = SimpleNamespace(merge_and_unload=lambda: SimpleNamespace(save_pretrained=save))
+        tokenizer = SimpleNamespace(save_pretrained=lambda draft: (draft / "tokenizer").touch())
+        monkeypatch.setattr(adapters, "load", lambda *_, **__: policy)
+        monkeypatch.setattr(adapters, "tokenizer_of", lambda *_, **__: tokenizer)
+        assert adapters.save_merged("start", checkpoint=tmp_path, folder=folder) == folder
+
+    def held() -> list[str]:
+        return sorted(file.name for file in folder.iterdir())
+
+    saved("old", full=False)
+    with pytest.raises(OSError, match="No space"):
+        saved("new", full=True)
+    assert held() == ["old", "tokenizer"]
+    saved("new", full=False)
+    assert held() == ["new", "tokenizer"] and [*tmp_path.iterdir()] == [folder]
 
 
 def test_without_adapters_weights_are_the_parameters_themselves() -> None:
