@@ -116,8 +116,7 @@ class Succession:
         learner.restart_from(kept["learnt"] or self._current, optimizer=kept["optimizer"])
         self._restored = self._current is not None
         self._newest, self._optimizer = kept["learnt"], kept["optimizer"]
-        # Checkpoints of before this was recorded do not say whether it waits.
-        self._next = self._newest if state.get("waits") else None
+        self._next = self._newest if state["waits"] else None
 
     def _started_learner(self, course: Course) -> Learner:
         if self.learner is None:
