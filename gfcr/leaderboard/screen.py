@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, final
 
 from gfcr.leaderboard.design import began
@@ -150,7 +149,7 @@ def _settings(runs: Sequence[RunRecord], *, compares: Sequence[str]) -> Callable
         "model": lambda run: run.tags.get("gfcr.model", "?"),
         **{n: lambda run, n=n: str(run.params.get(n)) for n in names},
         "held-out prompts": lambda run: _question(asked_of(run)),
-        **{told: partial(_given, name=name) for told, name in _GIVEN.items()},
+        **{t: lambda run, n=n: run.tags.get(f"{DIGEST}{n}", "?") for t, n in _GIVEN.items()},
     }
     facts = {n: of for n, of in values.items() if not compared(n, keys=compares)}
     differ = [n for n, of in facts.items() if n == "model" or len({of(run) for run in runs}) > 1]
@@ -160,10 +159,6 @@ def _settings(runs: Sequence[RunRecord], *, compares: Sequence[str]) -> Callable
         return ", ".join([task, *(f"{n} {facts[n](run)}" for n in differ)])
 
     return setting
-
-
-def _given(run: RunRecord, *, name: str) -> str:
-    return run.tags.get(f"{DIGEST}{name}", "?")
 
 
 def _question(asked: Mapping[str, Any]) -> str:
