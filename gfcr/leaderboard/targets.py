@@ -1,7 +1,7 @@
 """Time- and tokens-to-target, and the Pareto fronts."""
 
 from collections.abc import Mapping, Sequence
-from math import inf, isfinite, nan
+from math import inf, isfinite, isnan, nan
 from statistics import median
 
 from gfcr.leaderboard.measure import result_of
@@ -53,5 +53,6 @@ def _front(points: Mapping[str, tuple[float, float]]) -> set[str]:
 
 
 def _median(values: Sequence[float]) -> float:
-    middle = median(values)
+    # A NaN has no place in an order: of a cost that some seeds lack nothing is known.
+    middle = nan if any(map(isnan, values)) else median(values)
     return middle if isfinite(middle) else nan

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from math import ceil, isfinite, isnan, nan
 from statistics import fmean
 
-from gfcr.leaderboard.measure import heldout, result_of
+from gfcr.leaderboard.measure import answers_of, result_of
 from gfcr.ledger import EVALUATION
 from gfcr.planning.history import Family, family, family_of
 from gfcr.sweep import Trial
@@ -86,7 +86,7 @@ def unit_cost(runs: Sequence[RunRecord]) -> UnitCost | None:
     """Returns means over finished runs with at least one update; None without any."""
     if not (held := [r for r in runs if r.status == "finished" and result_of(r).get("updates")]):
         return None
-    answered = [max(1, len(result_of(r)["curve"]) * heldout(r).get("n", 0)) for r in held]
+    answered = [max(1, len(result_of(r)["curve"]) * answers_of(r)) for r in held]
     trained_s = [result_of(r)["time"].get("step_s", 0.0) for r in held]
     spent = [result_of(r)["tokens"].get(EVALUATION, 0) for r in held]
     rows = list(zip(map(result_of, held), answered, trained_s, spent, strict=True))

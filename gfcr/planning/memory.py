@@ -13,6 +13,8 @@ from gfcr.experiment.prepared import prepare
 from gfcr.experiment.resolved import Resolved, resolve
 from gfcr.experiment.size import GIB, Size, model_here, shapes_of, weigh
 
+_LLAMA: Final = ("q_proj", "k_proj", "up_proj", "embed_tokens")
+"""Modules whose shapes tell what a pass takes."""
 _TILE: Final = (4096, 32768)
 """Positions and vocabulary of the tile of logits that TRL computes at a time."""
 
@@ -55,7 +57,8 @@ def memory_of(config: Experiment, *, gpu: int) -> Memory:
     """
     own, folder = resolve(config), model_here(config) or ""
     shapes = shapes_of(folder)
-    if weigh(own, shapes=shapes) is None or not _rows(shapes, of="q_proj"):
+    lacks = (part for part in _LLAMA if not _rows(shapes, of=part))
+    if weigh(own, shapes=shapes) is None or any(lacks):
         raise ConfigError(
             f"model={config.model}: memory is foretold for a model that is trained, whose folder "
             "is on this machine, and whose layers are of Llama's kind. Give model=FOLDER."

@@ -127,18 +127,20 @@ def _run_row(trial: Trial, *, study: Study) -> dict[str, Any]:
     result: Mapping[str, Any] = folder.result() or {}
     heldout: Mapping[str, Any] = result.get("heldout", {})
     tokens: Mapping[str, Any] = result.get("tokens", {})
+    # A run that was resumed has the result of the time before until it ends.
+    status = folder.status or result.get("status") or "waiting"
     kept = ("strategy", "updates", "wall_s", "forward_passes", "rollout_tokens_per_s", "r_gen")
     return {
         "arm": trial.config.name,
         "seed": trial.config.seed,
         **study.levels.get(trial.config.name, {}),
-        "status": result.get("status") or folder.status or "waiting",
+        "status": status,
         "score_before": heldout.get("before", {}).get("accuracy"),
         "score": heldout.get("after", {}).get("accuracy"),
         **{key: result.get(key) for key in kept},
         **{f"tokens/{name}": num for name, num in tokens.items()},
         **{f"speculation/{name}": num for name, num in result.get("speculation", {}).items()},
-        "error": result.get("error"),
+        "error": None if status == "running" else result.get("error"),
         "folder": str(trial.folder),
     }
 

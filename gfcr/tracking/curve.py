@@ -15,13 +15,17 @@ def floored(result: Mapping[str, Any]) -> list[Point]:
     """
     asked = result.get("heldout", {}).get("asked", {})
     total = asked.get("prompts", 0) * asked.get("samples", 0)
+    least, _ = result.get("reward_range") or (None, None)
     curve: Sequence[Sequence[float]] = result.get("curve") or ()
     lost: Sequence[int] = result.get("unscorable") or [0] * len(curve)
     found: list[Point] = []
     for (update, tokens, seconds, score), num in zip(curve, lost, strict=True):
         share = num / total if num else 0.0
-        # The lowest reward is taken to be 0, or the mean where that is lower.
-        floor = (1 - share) * score + share * min(0.0, score) if num else score
+        # Undeclared, the lowest reward is taken to be 0, or the mean where that is lower.
+        low = min(0.0, score) if least is None else least
+        # Where no answer was scored the mean is NaN.
+        known = (1 - share) * score if share < 1 else 0.0
+        floor = known + share * low if num else score
         found.append((update, tokens, seconds, floor))
     return found
 

@@ -189,7 +189,12 @@ def examine(wire: Wire, *, tests: str, entry: str, every: bool) -> str:
 
 
 def _counts(statement: ast.stmt) -> bool:
-    """Tells whether a statement is a test, rather than preparation for one."""
+    """Tells whether a statement is a test, rather than preparation for one.
+
+    What is under `if __name__ == "__main__"` is none: it is never run here.
+    """
+    if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test):
+        return False
     return isinstance(statement, ast.Assert | ast.Expr | ast.For | ast.Try | ast.With | ast.If)
 
 

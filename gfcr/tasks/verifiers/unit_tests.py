@@ -3,9 +3,10 @@
 import ast
 import json
 import sys
+import time
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, final
+from typing import Annotated, Any, ClassVar, Final, final
 
 from annotated_types import Interval
 
@@ -19,6 +20,11 @@ from gfcr.tasks.verifiers.base import ANSWERS, Verifier
 from gfcr.types import Prompt
 from gfcr.values.fenced import last_block
 from gfcr.values.ranges import Word
+
+_UNCALLED: Final = (
+    "the tests call nothing: a function `check` needs entry_column, and tests in classes, in "
+    "functions with arguments or under `__main__` are not called: give asserts at the top level"
+)
 
 
 @final
@@ -72,7 +78,7 @@ class UnitTests(Verifier):
         own = prompt.meta.get(ANSWERS, prompt.answer)
         given: Any = prompt.meta.get(self.tests_column) if self.tests_column else own
         tests = given if isinstance(given, str) else json.dumps(given)
-        return self._verdict(text, tests=tests, entry=str(prompt.meta.get(self.entry_column, "")))
+        return self._verdict(text, tests=tests, entry=str(prompt.meta.get(self.entry_column) or ""))
 
     def check(self, answer: str) -> str | None:
         """Returns why the answer holds no tests, unless a column does."""
@@ -97,6 +103,8 @@ class UnitTests(Verifier):
             result = self._run(last_block(text), tests=tests, entry=entry)
         except SandboxError as error:
             return Verdict(reward=None, error=str(error))
+        if not result.failed and not result.total:
+            return Verdict(reward=None, error=_UNCALLED)
         right, share = not result.failed, result.passed / max(1, result.total)
         scores = {"tests_passed": 1.0 if right else share, "timed_out": float(result.timed_out)}
         return Verdict(reward=scores["tests_passed"] if self.share else float(right), scores=scores)
@@ -118,9 +126,11 @@ class UnitTests(Verifier):
     def _run_pairs(self, program: str, pairs: list[tuple[str, str]]) -> Result:
         passed, failed, late, left = 0, "", False, self.seconds
         for given, wanted in pairs:
+            began = time.monotonic()
             with Box(program, limits=self._limits(left), fallback=self.fallback) as box:
                 outcome = box.finish(given.encode())
-            right, left = _is_right(outcome, wanted), left - outcome.seconds
+            # Boxes take time to begin and to end, which `outcome.seconds` does not have.
+            right, left = _is_right(outcome, wanted), left - (time.monotonic() - began)
             passed += right
             failed = failed or ("" if right else f"{outcome.ended} {outcome.code}")
             late = outcome.ended == "timeout" or left <= 0

@@ -1,6 +1,7 @@
 """The held-out question is one for all arms, whatever they train with, and no answer vanishes."""
 
 from dataclasses import replace
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,11 @@ def test_a_curve_that_decides_counts_them_as_the_lowest_reward() -> None:
         "unscorable": [0, 4, 2],
     }
     assert [point[3] for point in floored(result)] == [0.5, 0.5, -0.5]
+    declared = {**result, "reward_range": [-1.0, 1.0]}
+    assert [point[3] for point in floored(declared)] == [0.5, 0.0, -0.625]
+    nothing = {**result, "curve": [[0, 0, 0.0, nan]], "unscorable": [8]}
+    assert [point[3] for point in floored(nothing)] == [0.0]
+    assert [point[3] for point in floored({**nothing, "reward_range": [-1.0, None]})] == [-1.0]
 
 
 SAME = {

@@ -25,6 +25,16 @@ def test_a_target_is_reached_at_the_first_evaluation_at_it_and_never_counts_as_f
     assert (even.reached, even.updates, even.tokens, even.seconds) == (2, 0.5, 50.0, 2.5)
 
 
+def test_of_seconds_that_some_seeds_lack_nothing_is_known():
+    """Python's median of numbers with a NaN depends on their order."""
+    runs = [climbing(0.1, 0.5, 0.9), climbing(0.1, 0.5), climbing(0.5)]
+    for lacking in range(3):
+        lent = [run.result["curve"] for run in runs]
+        lent[lacking] = [[*point[:2], nan, point[3]] for point in lent[lacking]]
+        found = to_target([record(result={"curve": curve}) for curve in lent], target=0.5)
+        assert found.updates == 1 and isnan(found.seconds)
+
+
 def test_the_luck_of_one_evaluation_among_many_reaches_no_target():
     lucky = climbing(0.1, 0.6, 0.2, 0.5, 0.55, 0.3)
     # 0.6 is followed by 0.2: only 0.5 and 0.55 are there together.

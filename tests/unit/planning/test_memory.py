@@ -25,6 +25,7 @@ from gfcr.errors import ConfigError
 from gfcr.experiment.prepared import prepare
 from gfcr.experiment.resolved import resolve
 from gfcr.experiment.size import GIB, shapes_of
+from gfcr.planning import memory
 from gfcr.planning.memory import memory_of, pass_of
 from tests.cases import over
 from tests.commands import gfcr
@@ -159,6 +160,18 @@ def test_what_cannot_be_foretold_is_said(tmp_path: Path) -> None:
     model_in(tmp_path, family="qwen2")
     with pytest.raises(ConfigError, match=r"a model that is trained"):
         memory_of(described(tmp_path, trainer={"name": "dry"}), gpu=GIB)
+
+
+@over("lacks", ["embed_tokens", "mlp.up_proj"])
+def test_a_model_whose_modules_have_other_names_is_said_to_be_of_another_kind(
+    lacks: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GPT-Neo has `wte`, OPT has `fc1`."""
+    model_in(tmp_path, family="qwen2")
+    held = {n.replace(lacks, "other"): s for n, s in shapes_of(str(tmp_path)).items()}
+    monkeypatch.setattr(memory, "shapes_of", lambda folder: held)
+    with pytest.raises(ConfigError, match="of Llama's kind"):
+        memory_of(described(tmp_path), gpu=GIB)
 
 
 def headers(folder: Path) -> Path:

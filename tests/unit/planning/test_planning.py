@@ -116,6 +116,16 @@ def test_cost_scales_with_updates_and_evaluations(tmp_path: Path) -> None:
     assert planning.plan(often).arms[0].tokens == pytest.approx(8000)
 
 
+def test_an_answer_that_nobody_could_score_cost_as_much_as_another(tmp_path: Path) -> None:
+    study = load(tmp_path)
+    few = {**measured({f"p{i}": 1.0 for i in range(8)}), "n": 2}
+    held = {"asked": asked(8), "before": few, "after": few}
+    every = {arm: scores(np.random.default_rng(0), seeds=2) for arm in study.arms}
+    finished(study, scores=every, heldout=held)
+    often = load(tmp_path, evaluation={"prompts": 8, "every": 2})
+    assert planning.plan(often).arms[0].tokens == pytest.approx(8000)
+
+
 def test_a_budget_that_ends_runs_early_bounds_what_they_cost(tmp_path: Path) -> None:
     study = load(tmp_path)
     finished(study, scores={arm: scores(np.random.default_rng(0), seeds=2) for arm in study.arms})

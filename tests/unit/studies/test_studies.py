@@ -12,6 +12,7 @@ from gfcr.code import optional
 from gfcr.errors import ConfigError, GfcrError
 from gfcr.shown.palette import BASELINE, arm_looks
 from gfcr.studies import StudyHandle, opened, over_seeds
+from gfcr.tracking.folder import RunFolder
 from tests.launchers import HERE
 
 BASE = """
@@ -54,6 +55,18 @@ def test_a_frame_has_one_row_a_run(study: StudyHandle) -> None:
     assert list(frame["arm"]) == ["small", "large"] * 2 and list(frame["seed"]) == [0, 0, 1, 1]
     assert set(frame["status"]) == {"finished"} and (frame["tokens/remainder"] == 0).all()
     assert frame["score"].between(0, 1).all()
+
+
+def test_a_run_that_goes_on_is_not_told_by_the_result_of_the_time_before(
+    folder: Path, study: StudyHandle
+) -> None:
+    held = RunFolder(study.study.trials[0].folder)
+    before = held.status
+    try:
+        held.set_status("running")
+        assert next(iter(study.frame()["status"])) == "running"
+    finally:
+        held.set_status(before or "finished")
 
 
 def test_curves_are_long_and_end_with_the_run_s_result(study: StudyHandle) -> None:

@@ -96,6 +96,22 @@ def test_tests_that_cannot_test_are_unscorable() -> None:
         assert verdict.reward is None and verdict.error and UnitTests().check(answer)
 
 
+@needs_one
+@over(
+    "tests",
+    [
+        "def check(candidate):\n    assert candidate(1) == 2",
+        "class TestF:\n    def test_one(self):\n        assert f(1) == 2",
+        "def test_one(tmp_path):\n    assert f(1) == 2",
+        "def main():\n    assert f(1) == 2\n\nif __name__ == '__main__':\n    main()",
+    ],
+)
+def test_tests_that_are_never_called_are_no_pass(tests: str) -> None:
+    for program in (RIGHT, "def f(x): return 0"):
+        verdict = UnitTests().verify(program, answer=tests)
+        assert verdict.reward is None and "the tests call nothing" in str(verdict.error)
+
+
 @over("line", ["import numpy as np", "import json, pytest", "from solution.own import f"])
 def test_tests_that_import_what_the_sandbox_lacks_are_unscorable(line: str) -> None:
     """Else every program fails them, the right ones too."""
