@@ -62,6 +62,11 @@ class Identity:
             CheckpointError: it is of another run, or what was given has changed unaccepted.
         """
         state = checkpoint.load(folder)
+        if not isinstance(state.get("of"), Mapping):
+            raise CheckpointError(
+                f"{folder} is a checkpoint of `gfcr run`, not of a script: go on with `gfcr run`, "
+                "give one that this trainer wrote, or train from the start."
+            )
         told = {key: (own, state["of"].get(key)) for key, own in self.of.items()}
         changed = [f"{key}={a!r}, not {b!r}" for key, (a, b) in told.items() if a != b]
         if changed:
