@@ -203,6 +203,30 @@ def test_the_best_checkpoint_stays_and_comes_back(model: str, tmp_path: Path) ->
     assert {p.name for p in tmp_path.glob("checkpoint-*")} >= {"checkpoint-1"}
 
 
+def test_a_run_killed_while_it_saves_has_the_checkpoint_before(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the limit: older ones go once the new one is complete."""
+    saving = {"max_steps": 3, "save_strategy": "steps", "save_steps": 1, "save_total_limit": 1}
+    commit = checkpoint.commit
+
+    def killed(folder: Path, **given: Any) -> None:
+        if folder.name == "checkpoint-2":
+            raise KeyboardInterrupt
+        commit(folder, **given)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(checkpoint, "commit", killed)
+        make(model, tmp_path, **saving).train()
+    assert [p.name for p in checkpoint.complete(tmp_path)] == ["checkpoint-1"]
+    again = make(model, tmp_path, **saving)
+    again.train(resume_from_checkpoint=True)
+    assert again.state.global_step == 3 and again.args.save_total_limit == 1
+    assert [p.name for p in tmp_path.glob("checkpoint-*")] == ["checkpoint-3"]
+    again.train()  # the same trainer once more: its feed completes before older ones go
+    assert [p.name for p in checkpoint.complete(tmp_path)] == ["checkpoint-3"]
+
+
 ANSWERS = {"answer": ["3333", "7777", "1111", "5555"], "limit": [1, 2, 3, 4]}
 
 
