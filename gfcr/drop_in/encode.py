@@ -1,11 +1,13 @@
 """Converts the prompts, tokens and sampling settings of a TRL trainer to those of gfcr."""
 
 import json
-from collections.abc import Sequence
-from typing import Any, Final, final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast, final
 
 from gfcr.errors import ConfigError
+from gfcr.loop.known import PLAIN
 from gfcr.tasks.codec import HfCodec
+from gfcr.tasks.verifiers.base import TURNS
 from gfcr.train.rollout_func import TrlPrompt
 from gfcr.types import Prompt, Sampling
 
@@ -17,11 +19,37 @@ WHY_UNSAMPLED: Final = (
 )
 
 
-def prompt_of(given: TrlPrompt, *, id: str | None = None, trainer: Any) -> Prompt:
-    """Encodes a dataset's prompt; its id is by default its text, which is JSON for messages."""
-    text = given if isinstance(given, str) else json.dumps(given, sort_keys=True)
-    tokens = encode(given, trainer=trainer)
-    return Prompt(id=id or text, tokens=tokens, text=text, answer="")
+def prompt_of(row: Mapping[str, Any], *, id: str | None = None, trainer: Any) -> Prompt:
+    """Encodes the prompt of a dataset's row, whose other columns go with it as plain data.
+
+    The text of messages is that of the last turn before the answer, as in an experiment. The id is
+    by default the text, or the JSON of the messages.
+    """
+    given: TrlPrompt = row["prompt"]
+    if isinstance(given, str):
+        name, text, told = given, given, {}
+    else:
+        turns = [_joined(turn) for turn in given]
+        text = next((t["content"] for t in reversed(turns) if t["role"] != "assistant"), "")
+        name, told = json.dumps(given, sort_keys=True), {TURNS: turns}
+    # Checkpoints and rollout files hold data alone: what JSON lacks becomes text.
+    meta = json.loads(PLAIN.encode({k: v for k, v in row.items() if k != "prompt"} | told))
+    answer = meta.get("answer")
+    return Prompt(
+        id=id or name,
+        tokens=encode(given, trainer=trainer),
+        text=text,
+        answer="" if answer is None else str(answer),
+        meta=meta,
+    )
+
+
+def _joined(turn: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a turn without empty fields, and with the texts of its content as one."""
+    said = turn.get("content")
+    parts = cast("list[Any]", said) if isinstance(said, list) else [{"text": said}]
+    text = "".join(part.get("text") or "" for part in parts)
+    return {k: v for k, v in {**turn, "content": text}.items() if v is not None}
 
 
 def encode(given: TrlPrompt, *, trainer: Any) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ import inspect
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any, Final, cast, final
@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 _COUNTED: Final = ("step", "ledger", "generated")
 """The state of a pipeline that does not depend on what the prompts are."""
+_COLUMNLESS: Final = "version of gfcr, whose prompts were without their columns"
+"""What checkpoints are of that do not say otherwise; their prompts would not be known again."""
 
 
 @final
@@ -38,11 +40,13 @@ class Identity:
     def of_trainer(cls, trainer: Any) -> "Identity":
         """Returns the identity of a trainer with all that it was given."""
         rows = trainer.train_dataset
+        first = rows_of(rows, trainer=trainer)[0]
         named = zip(score_names(trainer), trainer.reward_funcs, strict=True)
         given = {
             "dataset": digest(_held(dict(rows[index])) for index in range(len(rows))),
-            "chat template or tokenizer": digest([rows_of(rows, trainer=trainer)[0]]),
+            "chat template or tokenizer": digest([replace(first, answer="", meta={})]),
             **{f"reward function '{name}'": digest([_held(_source(f))]) for name, f in named},
+            **({_COLUMNLESS: "no"} if first.meta else {}),
         }
         of = {
             "strategy": trainer.strategy.spec(),
@@ -58,6 +62,11 @@ class Identity:
             CheckpointError: it is of another run, or what was given has changed unaccepted.
         """
         state = checkpoint.load(folder)
+        if not isinstance(state.get("of"), Mapping):
+            raise CheckpointError(
+                f"{folder} is a checkpoint of `gfcr run`, not of a script: go on with `gfcr run`, "
+                "give one that this trainer wrote, or train from the start."
+            )
         told = {key: (own, state["of"].get(key)) for key, own in self.of.items()}
         changed = [f"{key}={a!r}, not {b!r}" for key, (a, b) in told.items() if a != b]
         if changed:

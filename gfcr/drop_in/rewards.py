@@ -20,7 +20,7 @@ def rows_of(dataset: Any, *, trainer: Any) -> LazyPrompts:
     """Makes prompts of a dataset's rows, encoded when they are drawn; a prompt's id is its row."""
 
     def prompt(index: int) -> Prompt:
-        return prompt_of(dataset[index]["prompt"], id=str(index), trainer=trainer)
+        return prompt_of(dataset[index], id=str(index), trainer=trainer)
 
     return LazyPrompts(rows=range(len(dataset)), make=prompt)
 

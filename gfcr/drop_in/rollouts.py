@@ -192,11 +192,10 @@ class DropIn:
                 observer.observe(harvest, view=shown(view))
 
     def _prompt(self, given: TrlPrompt) -> Prompt:
-        prompt = prompt_of(given, trainer=self._trainer)
+        prompt = prompt_of({"prompt": given}, trainer=self._trainer)
         if not self._scored:
             return prompt
-        text = given if isinstance(given, str) else str(given[-1]["content"])
-        if text not in self._known:
+        if (text := prompt.text) not in self._known:
             raise ConfigError(
                 f"the prompt {text[:60]!r} is none of the task's {len(self._known)} problems, so "
                 "it cannot be verified: make the dataset of `task.problems(codec).train`, or leave "

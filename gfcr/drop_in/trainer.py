@@ -9,6 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from transformers import TrainerCallback
+from transformers.trainer_utils import rotate_checkpoints
+
 from gfcr import models, registry
 from gfcr import strategy as strategies
 from gfcr.drop_in import given, settings
@@ -37,7 +40,7 @@ log = logging.getLogger(__name__)
 
 _Trl: Any = classes("grpo")[0]
 _ALL: Final = 2**31
-"""TRL's trainer rotates its checkpoints itself, and keeps the best of them."""
+"""Checkpoints are rotated by the rules of transformers, which keep the best of them."""
 
 
 class GRPOTrainer(SeamMixin, _Trl):
@@ -173,7 +176,17 @@ class GRPOTrainer(SeamMixin, _Trl):
             steps = given.steps_of(self.args)
             feed = Feed(job, steps=steps, save_every=None, keep_checkpoints=_ALL)
             with feed.feeding(self):
+                self.remove_callback(_Rotation)  # an earlier call's, which is before this feed
+                self.add_callback(_Rotation)
                 return _Trl.train(self, str(resumed) if resumed else None, **trl)
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        """Saves as TRL does, and leaves older checkpoints until the new one is complete."""
+        limit, self.args.save_total_limit = self.args.save_total_limit, None
+        try:
+            _Trl._save_checkpoint(self, model, trial)
+        finally:
+            self.args.save_total_limit = limit
 
     def _prepare_inputs(self, generation_batch: Any) -> dict[str, Any]:
         """Returns the strategy's micro-batches in training; in evaluation TRL generates itself."""
@@ -195,6 +208,14 @@ class GRPOTrainer(SeamMixin, _Trl):
             stream=None if self.args.shuffle_dataset else PromptStream(rows, seed=None),
             sink=lambda batch: write_rollouts(rollouts, batch=batch, spell=spell),
         )
+
+
+class _Rotation(TrainerCallback):
+    """Drops older checkpoints, as transformers does, once the feed has completed a new one."""
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        best = state.best_model_checkpoint
+        rotate_checkpoints(args.output_dir, args.save_total_limit, best, use_mtime=True)
 
 
 class _Source:

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any, final
+from typing import Any, Final, final
 
 from gfcr.errors import PartError
 from gfcr.handles import reasons
@@ -157,7 +157,7 @@ def digest(prompts: Iterable[Prompt]) -> str:
     total = sha256()
     for prompt in prompts:
         tokens = array("q", prompt.tokens).tobytes()
-        text = _PLAIN.encode([len(tokens), prompt.id, prompt.answer, dict(prompt.meta)])
+        text = PLAIN.encode([len(tokens), prompt.id, prompt.answer, dict(prompt.meta)])
         total.update(text.encode() + b"\n" + tokens)
     return total.hexdigest()
 
@@ -182,7 +182,7 @@ def _of_another(group: Group, *, run: str) -> Group:
 
 def _text(value: object) -> str:
     """Writes an object of a prompt's `meta` as text that is the same in every process."""
-    return re.sub(r" at 0x[0-9a-f]+", "", str(value))
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", str(value))
 
 
-_PLAIN = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_text)
+PLAIN: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_text)

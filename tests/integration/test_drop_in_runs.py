@@ -1,8 +1,9 @@
-"""What goes on around the updates of a script with a strategy, on the fake engine. About 15 s."""
+"""What goes on around the updates of a script with a strategy, on the fake engine. About 20 s."""
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from gfcr.errors import CheckpointError, ConfigError, FolderInUse
 from gfcr.stages import AfterUpdate, Control, View
 from gfcr.tracking.parquet import files
 from gfcr.tracking.rollouts import read_rollouts, read_update
+from gfcr.train import checkpoint
 from tests.integration.tiny_model import tiny_chain_sum
 from tests.integration.trl_stock import arguments, train_stock
 from tests.sample import sample
@@ -48,6 +50,7 @@ def make(
     rows: Any = None,
     strategy: Any = "grpo",
     lora: Any = None,
+    columns: Mapping[str, Any] | None = None,
     **changes: Any,
 ) -> Any:
     given = arguments(folder, rollouts=16, size=4, max_completion_length=12, logging_steps=1)
@@ -55,7 +58,7 @@ def make(
         model,
         reward_funcs=reward,
         args=GRPOConfig(**(given | changes)),
-        train_dataset=Dataset.from_dict({"prompt": prompts} if prompts else ROWS),
+        train_dataset=Dataset.from_dict({"prompt": prompts or ROWS["prompt"], **(columns or {})}),
         eval_dataset=rows,
         strategy=strategy,
         engine={"name": "fake"},
@@ -198,6 +201,74 @@ def test_the_best_checkpoint_stays_and_comes_back(model: str, tmp_path: Path) ->
     trainer.train()
     assert Path(trainer.state.best_model_checkpoint).name == "checkpoint-1"
     assert {p.name for p in tmp_path.glob("checkpoint-*")} >= {"checkpoint-1"}
+
+
+def test_a_run_killed_while_it_saves_has_the_checkpoint_before(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the limit: older ones go once the new one is complete."""
+    saving = {"max_steps": 3, "save_strategy": "steps", "save_steps": 1, "save_total_limit": 1}
+    commit = checkpoint.commit
+
+    def killed(folder: Path, **given: Any) -> None:
+        if folder.name == "checkpoint-2":
+            raise KeyboardInterrupt
+        commit(folder, **given)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(checkpoint, "commit", killed)
+        make(model, tmp_path, **saving).train()
+    assert [p.name for p in checkpoint.complete(tmp_path)] == ["checkpoint-1"]
+    again = make(model, tmp_path, **saving)
+    again.train(resume_from_checkpoint=True)
+    assert again.state.global_step == 3 and again.args.save_total_limit == 1
+    assert [p.name for p in tmp_path.glob("checkpoint-*")] == ["checkpoint-3"]
+    again.train()  # the same trainer once more: its feed completes before older ones go
+    assert [p.name for p in checkpoint.complete(tmp_path)] == ["checkpoint-3"]
+
+
+ANSWERS = {"answer": ["3333", "7777", "1111", "5555"], "limit": [1, 2, 3, 4]}
+
+
+@pytest.mark.parametrize("column", ["answer", "limit"])
+def test_hints_are_of_the_dataset_s_columns(model: str, tmp_path: Path, column: str) -> None:
+    seen = list[int]()
+
+    def reward(completions: list[str], limit: list[int], **_: Any) -> list[float]:
+        seen.extend(limit)
+        return brief(completions)
+
+    asked = {"columns": ANSWERS, "reward": reward, "max_steps": 1}
+    plan = {"name": "scaf_grpo", "column": column}
+    trainer = make(model, tmp_path, strategy=plan, **asked)
+    trainer.train()
+    made = [r for g in read_rollouts(tmp_path / "rollouts") for r in g.rollouts]
+    under = [r for r in made if "hint" in r.notes]
+    assert {*seen} == {*ANSWERS["limit"]} and len(under) == 12
+    for rollout in made:
+        row = {name: values[int(rollout.prompt.id)] for name, values in ANSWERS.items()}
+        assert rollout.prompt.meta == row and rollout.prompt.answer == row["answer"]
+    for rollout in under:
+        whole = str(rollout.prompt.meta[column])
+        hint = whole[: ceil(rollout.notes["hint"] * len(whole))]
+        told = f"{hint},{rollout.prompt.text}"
+        assert list(rollout.sampled_under) == list(encode(told, trainer=trainer))
+
+
+def test_columns_change_no_batch_and_prompts_of_an_earlier_gfcr_are_named(
+    model: str, tmp_path: Path
+) -> None:
+    saving = {"save_strategy": "steps", "save_steps": 1, "columns": ANSWERS, "max_steps": 3}
+    make(model, tmp_path / "plain", max_steps=3).train()
+    make(model, tmp_path, **saving).train()
+    assert texts(tmp_path / "rollouts") == texts(tmp_path / "plain" / "rollouts")
+    make(model, tmp_path, **saving).train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
+    assert texts(tmp_path / "rollouts") == texts(tmp_path / "plain" / "rollouts")
+    state = checkpoint.load(tmp_path / "checkpoint-1")
+    state["given"] = {k: v for k, v in state["given"].items() if "columns" not in k}
+    checkpoint.commit(tmp_path / "checkpoint-1", state=state, keep=9)
+    with pytest.raises(CheckpointError, match=r"version of gfcr, whose prompts.*accept_data"):
+        make(model, tmp_path, **saving).train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
 
 
 def test_two_trainers_on_one_folder_are_refused(model: str, tmp_path: Path) -> None:
