@@ -28,6 +28,10 @@ _IDLE = (
     "{strategy}: its runs cost or score what those of {baseline} do, seed by seed. It did nothing "
     "in {regime}, which says nothing of the claim: change settings or regime in its claim.yaml."
 )
+_COSTLESS = (
+    "{strategy}: a run's cost by {measure} is 0 or unknown, and has no ratio to another. Change "
+    "measure, settings or regime in its claim.yaml."
+)
 
 
 def answer(options: argparse.Namespace) -> Outcome:
@@ -40,9 +44,11 @@ def answer(options: argparse.Namespace) -> Outcome:
     untestable = [each for each in found if isinstance(each, Untestable)]
     asked = _studies(found, seeds=range(options.seeds), options=options)
     again = _studies(found, seeds=REPLICATION, options=options)
+    failed = [*_run_missing(asked, run=options.run), *_run_missing(again, run=options.replicate)]
+    costless = [each for each in (*asked, *again) if _is_costless(each)]
+    failed += dict.fromkeys(_COSTLESS.format(**asdict(each.claim)) for each in costless)
     parts = sum(1 if HOW[each.claim.measure].of == "score" else 2 for each in asked)
     planned = [power_of(each, parts=parts) for each in asked]
-    failed = [*_run_missing(asked, run=options.run), *_run_missing(again, run=options.replicate)]
     made = [
         _entry(one, replication=other, folder=options.write)
         for one, other in zip(asked, again, strict=True)
@@ -102,6 +108,11 @@ def _run_missing(asked: Sequence[Asked], *, run: bool) -> list[str]:
     """Makes missing runs where that is wanted; returns what the trials that failed say."""
     made = [run_study(each.study, fresh=False) for each in asked if run and each.left]
     return [str(end.problem) for ends in made for end in problems(ends)]
+
+
+def _is_costless(asked: Asked) -> bool:
+    """Returns whether all runs are there and their costs still cannot be compared."""
+    return len(asked.study.seeds) > 1 and not asked.left and asked.measured() is None
 
 
 def _entry(asked: Asked, *, replication: Asked, folder: Path | None) -> dict[str, Any] | None:

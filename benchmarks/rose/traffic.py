@@ -106,16 +106,17 @@ def main() -> None:
     told = json.load(sys.stdin)
     trace = Trace(**told["trace"])
     gate = Gate(told["gate"]) if told["gate"] else None
-    watch = Watch(gate=gate, admission=_admission(told["admission"]))
+    arrivals, admission = trace.arrivals(), _admission(told["admission"])
+    watch = Watch(gate=gate, admission=admission, keep=sum(each.output for each in arrivals))
     client = OpenLoop(
-        told["url"], arrivals=trace.arrivals(), watch=watch, vocab=told["vocab"], seed=trace.seed
+        told["url"], arrivals=arrivals, watch=watch, vocab=told["vocab"], seed=trace.seed
     )
     client.warm_up()
     print(watch.clock(), flush=True)
     client.run()
     found = Answered(
-        ttft_s=watch.ttft_s,
-        tpot_s=watch.tpot_s,
+        ttft_s=[*watch.ttft_s],
+        tpot_s=[*watch.tpot_s],
         answered=client.answered,
         failed=client.failed,
     )

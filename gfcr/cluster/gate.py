@@ -2,8 +2,10 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, final
+from uuid import uuid4
 
 import numpy as np
 
@@ -28,9 +30,12 @@ class Gate:
         """
         path, self.clock = Path(path), clock
         if not path.is_file():
-            new = path.with_name(f"{path.name}.new")
-            new.write_bytes(np.array([np.inf, *[0.0] * (len(_NUMBERS) - 1)]).tobytes())
-            new.replace(path)
+            draft = path.with_name(f"{path.name}.{uuid4().hex}")
+            draft.write_bytes(np.array([np.inf, *[0.0] * (len(_NUMBERS) - 1)]).tobytes())
+            # The other side may make it at the same time: whoever is first has made both's.
+            with suppress(FileExistsError):
+                path.hardlink_to(draft)
+            draft.unlink()
         self._told: Any = np.memmap(path, np.float64, mode="r+", shape=(len(_NUMBERS),))
 
     @property

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import final
 
@@ -22,6 +23,7 @@ class Watch:
         clock: Callable[[], float] = time.monotonic,
         gate: Gate | None = None,
         admission: Admission | None = None,
+        keep: int = 100_000,
     ) -> None:
         """Starts with nothing in flight.
 
@@ -29,12 +31,13 @@ class Watch:
             clock: time in seconds, the gate's clock.
             gate: the gate of the device that serves.
             admission: admission of rollouts to the device; without it the gate stays open.
+            keep: number of latencies of each kind that are kept, the latest.
         """
         self.clock = clock
         self._gate, self._admission = gate, admission
-        self.ttft_s: list[float] = []
+        self.ttft_s: deque[float] = deque(maxlen=keep)
         """Time to first token of each request that has one."""
-        self.tpot_s: list[float] = []
+        self.tpot_s: deque[float] = deque(maxlen=keep)
         """Time of each later token; tokens that arrive together share the gap equally."""
         self._lock = threading.Lock()
         self._flying: dict[str, Served] = {}

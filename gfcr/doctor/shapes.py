@@ -54,11 +54,14 @@ def rest(part: Figure) -> Figure:
 
 
 def scaled(setting: str, *, by: float) -> Overrides:
-    """Makes the override that multiplies a number, `KEY` or `SECTION.KEY`, of the run's spec."""
+    """Makes the override that multiplies a number, `KEY` or `SECTION.KEY`, that a spec has."""
     section, _, key = setting.rpartition(".")
 
     def overrides(spec: Spec) -> tuple[str, ...]:
-        value = by * (spec[section] if section else spec)[key]
+        held = (spec[section] if section else spec).get(key)  # trainers may have none
+        if not isinstance(held, int | float):
+            return ()
+        value = by * held
         return (f"{setting}={value:g}" if isinstance(value, float) else f"{setting}={value}",)
 
     return overrides

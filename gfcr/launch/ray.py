@@ -14,7 +14,7 @@ from annotated_types import Interval
 
 from gfcr import registry
 from gfcr.code import optional
-from gfcr.errors import ConfigError, GfcrError
+from gfcr.errors import ConfigError, GfcrError, described
 from gfcr.launch.base import Job, JobEnd, Launcher, Watch
 from gfcr.launch.ray_server import Bundles
 from gfcr.launch.remote import absolute, run_trial, stamp
@@ -182,6 +182,8 @@ def _release(ray: Any, group: Any) -> None:
 def _result(ray: Any, ref: Any) -> dict[str, Any]:
     try:
         return ray.get(ref)
+    except ray.exceptions.RayTaskError as error:
+        return {"status": "failed", "error": f"its task failed: {described(error.cause)}"}
     except ray.exceptions.RayError as error:
         words = str(error).strip().partition("\n")[0]
         why = f"its node was lost and could not be replaced ({type(error).__name__}: {words})"

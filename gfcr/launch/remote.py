@@ -15,12 +15,14 @@ def run_trial(job: Job, *, cwd: Path, since: int) -> dict[str, Any]:
 
     If its `stamp` is not `since`, that of its submission, another node began it: it goes on.
     """
-    if not job.folder.parent.is_dir():
-        error = (
-            f"{job.folder.parent} is not on this node: give `folder` on a file system that the "
-            "nodes of the cluster share."
-        )
-        return {"status": "failed", "error": error}
+    needed = ((job.folder.parent, "give `folder`"), (cwd, "start the command in a folder"))
+    for folder, remedy in needed:
+        if not folder.is_dir():
+            error = (
+                f"{folder} is not on this node: {remedy} on a file system that the nodes of the "
+                "cluster share."
+            )
+            return {"status": "failed", "error": error}
     fresh = job.fresh and stamp(job) == since
     process = TrialProcess(replace(job, fresh=fresh), cwd=cwd)
     try:

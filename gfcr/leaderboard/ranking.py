@@ -42,9 +42,9 @@ def rank(
     of_runs, of_rows = sort_out([Where(text) for text in where], runs=records)
     # What a damaged record says of its study is left out with it.
     studies = sorted({r.study for r in records if not r.damage} or {r.study for r in records})
-    kept = keep_runs(records, where=of_runs, baseline=baseline)
     if len(studies) > 1:
-        records, kept = ([replace(r, arm=f"{r.study}/{r.arm}") for r in k] for k in (records, kept))
+        records = [replace(r, arm=f"{r.study}/{r.arm}") for r in records]
+    kept = keep_runs(records, where=of_runs, baseline=baseline)
     arms, excluded = screen(kept, baseline=baseline)
     _check_baseline(baseline, arms=arms, excluded=excluded)
     usable = [run for runs in arms.values() for run in runs]

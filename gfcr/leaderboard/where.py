@@ -100,7 +100,9 @@ def check_known(where: Where, *, known: Collection[str], runs: Collection[RunRec
 
 
 def _fact(run: RunRecord, name: str) -> object:
-    own: dict[str, object] = {"study": run.study, "arm": run.arm, "seed": run.seed}
+    # A table of several studies puts theirs before the arms' names.
+    arm = run.arm.removeprefix(f"{run.study}/")
+    own: dict[str, object] = {"study": run.study, "arm": arm, "seed": run.seed}
     own["strategy"] = run.params.get("strategy.name", result_of(run).get("strategy"))
     if name in own:
         return own[name]

@@ -55,7 +55,8 @@ def plan(
     arms = _arms(study, history=history, calibrated=calibrated)
     variance = variance_of(study, history=history, seed_sd=guess.seed_sd, accuracy=guess.accuracy)
     evaluation = study.trials[0].config.evaluation
-    comparisons, prompts = len(arms) - 1, evaluation.prompts
+    candidates = study.search.spec.trials if study.search is not None else 0
+    comparisons, prompts = len(arms) - 1 + candidates, evaluation.prompts
     # The level of Holm's first step, which is the strictest.
     level, told = ALPHA / max(comparisons, 1), variance.components
     size = partial(detectable, told, prompts=prompts, alpha=level, at_power=POWER)
@@ -76,7 +77,7 @@ def plan(
         effect=effect,
         metric=study.metric,
         budget={"updates": study.length.updates, **asdict(study.trials[0].config.budget)},
-        candidates=study.search.spec.trials if study.search is not None else 0,
+        candidates=candidates,
         stopping=rule and registry.spec("stopping", rule),
         stopping_share=rule.expected_share(arms=len(arms), length=study.length) if rule else 1.0,
         at_once=placed.at_once if placed else 1,

@@ -35,7 +35,7 @@ class StudyPlan(JupyterMixin):
     """The number of answers for each held-out prompt."""
     variance: Variance
     comparisons: int
-    """Arms compared with the baseline: Holm's first step tests at `ALPHA` / `comparisons`."""
+    """Arms and candidates but the baseline: Holm's first step tests at `ALPHA` / `comparisons`."""
     detectable: float
     """Difference of the held-out score found with 80 % power; NaN with one seed or arm."""
     by_seeds: Mapping[int, float] = field(default_factory=dict[int, float])

@@ -32,6 +32,11 @@ class Wilcoxon(StoppingRule):
                 f"stopping.p={self.p:g} stops nothing with {len(seeds)} seeds: of n paired seeds "
                 "the smallest p-value is 1 / 2^n. Give more seeds, or a larger p."
             )
+        if self.after >= (num := len(seeds)):
+            raise ConfigError(
+                f"stopping.after={self.after} is not allowed with {num} seeds: the last decision "
+                f"is after {num - 1}. Give an integer from 1 to {num - 1}, or more seeds."
+            )
         return [Round(seeds=(seed,), until=None) for seed in seeds]
 
     def give_up(self, scores: Scores) -> dict[str, str]:

@@ -16,7 +16,9 @@ def notes(study: Study, *, ends: Sequence[TrialEnd]) -> list[str]:
     if len(study.seeds) == 1:
         lines.append("One seed: no interval, and no verdict but `inconclusive`.")
     broken = {e.trial.config.name for e in problems(ends)}
-    for arm in study.arms:
+    # A search's study has its baseline alone, and its ends have the candidates too.
+    arms = list(dict.fromkeys(e.trial.config.name for e in ends))
+    for arm in arms:
         bad = [e for e in problems(ends) if e.trial.config.name == arm]
         if len(bad) == len(study.seeds):
             lines.append(f"{arm} has no run that can be compared: it is in no table.")
@@ -36,6 +38,6 @@ def notes(study: Study, *, ends: Sequence[TrialEnd]) -> list[str]:
     if stopped:
         lines.append(
             f"Stopped early and compared with nothing: {', '.join(stopped)}. Each counts among the "
-            f"{len(study.arms) - 1} comparisons that p-values are corrected for, as p = 1."
+            f"{len(arms) - 1} comparisons that p-values are corrected for, as p = 1."
         )
     return lines

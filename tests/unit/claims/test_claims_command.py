@@ -64,10 +64,11 @@ def test_a_claim_is_planned_run_and_judged(folder: Path) -> None:
         )
     )
     (found,) = made["claims"]
+    assert found["power"]["left"] == 0 and found["power"]["source"] == "paired runs"
     assert found["verdict"] in ("seen", "inconclusive", "contradicted")
     assert found["measured"]["seeds"] == [0, 1, 2] and not made["problems"]
     (again,) = _told(_claims(folder, "--seeds", 3))["claims"]
-    assert again["power"]["left"] == 0 and again["power"]["source"] == "paired runs"
+    assert again["power"] == found["power"], "what is left and shown is told after the runs"
     assert again["verdict"] == found["verdict"]
     (written,) = entry.read_all(folder / "entries")
     assert written["measured"] == json.loads(json.dumps(found["measured"]))
@@ -181,3 +182,16 @@ def test_a_strategy_that_did_nothing_gets_no_verdict(folder: Path) -> None:
     assert "It did nothing in cut" in told["problems"][0]
     assert told["claims"][0]["verdict"] is None
     assert not (folder / "entries").exists() and not (folder / "a.svg").exists()
+
+
+def test_a_cost_of_0_is_told_and_not_compared(folder: Path) -> None:
+    (folder / "sparse.yaml").write_text((folder / "dense.yaml").read_text())
+    there_at_once = reading.write({**REGIME, "target": -1, "tokens": 20})
+    (folder / "sparse.regime.yaml").write_text(there_at_once)
+    asked = ("prompt_replay", "--seeds", 2, "--run", "--launcher", HERE, "--regimes", folder)
+    done = gfcr("claims", *asked, "--json", cwd=folder)
+    assert done.returncode == 1, done.stderr
+    told = json.loads(done.stdout)
+    (problem,) = told["problems"]
+    assert "prompt_replay: a run's cost by tokens_to_target is 0" in problem
+    assert told["claims"][0]["measured"] is None and told["claims"][0]["power"]["left"] == 0

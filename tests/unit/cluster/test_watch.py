@@ -46,8 +46,21 @@ def test_latencies_are_those_of_the_client() -> None:
     (served,) = watch.served()
     assert (served.arrived_s, served.last_s, served.waiting) == (0.0, 0.7, 0)
     watch.ended("a")
-    assert watch.ttft_s == [0.5] and watch.tpot_s == pytest.approx([0.1, 0.1])
+    assert [*watch.ttft_s] == [0.5] and [*watch.tpot_s] == pytest.approx([0.1, 0.1])
     assert not watch.served()
+
+
+def test_the_latest_latencies_are_kept_and_no_more_than_asked_for() -> None:
+    clock = Clock()
+    watch = Watch(clock=clock, keep=3)
+    for name in "abcde":
+        watch.arrived(name, prompt=1)
+        for _ in range(4):
+            clock.now += 1 + ord(name)
+            watch.gained(name, tokens=1)
+        watch.ended(name)
+    assert [*watch.ttft_s] == [1 + ord(name) for name in "cde"]
+    assert [*watch.tpot_s] == [1 + ord("e")] * 3
 
 
 def test_a_request_is_sent_when_it_is_due_and_answered_whole() -> None:
@@ -96,6 +109,17 @@ def test_the_gate_is_open_until_the_most_pressing_request_needs_the_device(tmp_p
     assert theirs.tokens(least=4, most=9) == 9
     watch.ended("a")
     assert theirs.due_s == float("inf") and theirs.held == 0
+
+
+def test_a_gate_that_both_sides_make_at_once_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "is_file", lambda self: False)  # either looks before the other makes
+    ours, theirs = (Gate(tmp_path / "gate") for _ in range(2))
+    assert theirs.due_s == float("inf") and theirs.cost is None
+    ours.served(due_s=0.1, held=7)
+    assert (theirs.due_s, theirs.held) == (0.1, 7)
+    assert [file.name for file in tmp_path.iterdir()] == ["gate"]
 
 
 def test_a_step_carries_what_fits(tmp_path: Path) -> None:
@@ -152,6 +176,7 @@ def test_a_client_in_a_process_of_its_own_tells_the_gate(tmp_path: Path) -> None
     server.close()
     assert closed and gate.due_s == float("inf")
     assert found.answered == len(trace.arrivals()) == len(found.ttft_s) > 5 and not found.failed
+    assert len(found.tpot_s) == sum(each.output - 1 for each in trace.arrivals()), "all are told"
 
 
 def test_a_client_that_is_killed_leaves_the_gate_as_it_was(tmp_path: Path) -> None:

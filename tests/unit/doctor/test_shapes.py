@@ -63,3 +63,9 @@ def test_a_setting_is_scaled_and_a_whole_number_stays_one(
     assert changed.overrides[0].endswith(expected) and changed.overrides[0].startswith(setting)
     assert both.overrides == ("a=1", "b=2") and both.why == "both"
     assert rule.stage == "Control"
+
+
+@over("trainer", [{"name": "dry"}, {"learning_rate": {"name": "mine"}}])
+def test_a_setting_that_is_no_number_of_the_run_is_not_scaled(trainer: dict[str, Any]) -> None:
+    overrides = scaled("trainer.learning_rate", by=0.1)
+    assert callable(overrides) and overrides({"trainer": trainer}) == ()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,7 +22,10 @@ from gfcr.launch.base import Job, Launcher
 from gfcr.launch.jigsaw import Jigsaw
 from gfcr.launch.local import Local
 from gfcr.launch.process import TrialProcess, is_held
-from gfcr.launch.ray import Ray
+from gfcr.launch.ray import (
+    Ray,
+    _result,  # pyright: ignore[reportPrivateUsage]
+)
 from gfcr.launch.remote import run_trial, stamp
 from gfcr.tracking.folder import RunFolder
 from tests.cases import over
@@ -53,6 +57,29 @@ def until(ready: Callable[[], Any], *, seconds: float = 120) -> None:
 def trial_processes(folder: Path) -> list[int]:
     command = ["pgrep", "-f", f"gfcr.launch.child .*{folder}"]
     return list(map(int, subprocess.run(command, capture_output=True, text=True).stdout.split()))
+
+
+def test_a_folder_that_a_node_lacks_is_named(tmp_path: Path) -> None:
+    job, *_ = jobs(tmp_path)
+    for folder in (job.folder.parent, tmp_path / "here"):
+        result = run_trial(job, cwd=tmp_path / "here", since=0)
+        assert result["status"] == "failed" and f"{folder} is not on this node" in result["error"]
+        job.folder.parent.mkdir(parents=True, exist_ok=True)
+
+
+def test_what_a_task_raises_is_told_as_what_it_is_and_a_lost_node_as_lost() -> None:
+    class RayError(Exception): ...
+
+    class RayTaskError(RayError):
+        cause = OSError("the disk is full")
+
+    def get(ref: Exception) -> None:
+        raise ref
+
+    ray = SimpleNamespace(get=get, exceptions=SimpleNamespace(**locals()))
+    failed, lost = (_result(ray, ref)["error"] for ref in (RayTaskError(), RayError("gone")))
+    assert failed == "its task failed: OSError: the disk is full"
+    assert "its node was lost" in lost and "gone" in lost
 
 
 @pytest.mark.slow

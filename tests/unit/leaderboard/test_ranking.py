@@ -73,6 +73,9 @@ def test_studies_in_one_table_keep_their_arms_apart():
     assert board.study == "x, y"
     assert {row.arm for row in board.rows} == {"x/a", "x/b", "y/a", "y/b"}
     assert not board.excluded and not board.missing
+    for told in ("arm == 'b'", "arm == 'b' and score > 0"):
+        part = leaderboard.rank(runs, baseline="x/a", where=[told])
+        assert {row.arm for row in part.rows} == {"x/a", "x/b", "y/b"}, "the baseline stays"
     odd = replace(run("a", 3), study="z", damage="it cannot be read")
     board = ranked([*some("a", 0.5), odd])
     assert (board.study, [e.arm for e in board.excluded]) == ("study", ["a"])

@@ -85,6 +85,7 @@ BAD = {
     "no score": (Halving(first=10), Length(updates=90), "evaluation.every=0"),
     "between": (Halving(first=10), Length(updates=90, every=4), "evaluation.every=4"),
     "few seeds": (Wilcoxon(p=0.1), Length(updates=9), "3 seeds"),
+    "never asked": (Wilcoxon(p=0.3, after=3), Length(updates=9), "after=3 .* from 1 to 2, or more"),
 }
 
 

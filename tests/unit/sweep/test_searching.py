@@ -112,9 +112,27 @@ def test_a_calibration_runs_the_base_and_begins_no_search(tmp_path: Path) -> Non
     assert not list(tmp_path.iterdir())
 
 
-def test_the_plan_counts_candidates(tmp_path: Path) -> None:
-    plan = planning.plan(load(tmp_path))
+def test_the_plan_counts_candidates_and_compares_each_with_the_base(tmp_path: Path) -> None:
+    plan = planning.plan(load(tmp_path), effect=0.1)
     assert plan.candidates == 3 and plan.data()["candidates"] == 3
+    listed: dict[str, Any] = {f"a{size}": {"strategy": {"group_size": size}} for size in (2, 3, 6)}
+    arms = planning.plan(load(tmp_path, search=None, arms={"base": {}, **listed}), effect=0.1)
+    assert plan.comparisons == arms.comparisons == 3
+    assert plan.by_seeds == arms.by_seeds and plan.seeds_for_effect == arms.seeds_for_effect
+
+
+def test_the_notes_of_a_search_count_its_candidates(tmp_path: Path) -> None:
+    study = load(tmp_path)
+    assert study.search is not None
+    status = {"base": "finished", "c000": "stopped", "c001": "failed"}
+    made = {arm: study.search.make(arm, {"strategy.group_size": 2}) for arm in status}
+    ends = [
+        sweep.TrialEnd(trial=t, status=how, result={}, problem=None if arm == "base" else "why")
+        for arm, how in status.items()
+        for t in made[arm]
+    ]
+    told = " ".join(sweep.notes(study, ends=ends))
+    assert "among the 2 comparisons" in told and "c001 has no run that can be compared" in told
 
 
 BAD = {
