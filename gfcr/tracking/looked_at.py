@@ -72,15 +72,12 @@ def picked(rollouts: Collection[LookedAt], *, each: int = 1) -> dict[Pick, list[
         each: the most rollouts of each pick.
     """
     scored = [r for r in rollouts if r.rollout.reward is not None and r.signal is not None]
-    ranked = sorted([r for r in scored if r.fate == "trained"] or scored, key=_worth, reverse=True)
+    ranked = [r for r in scored if r.fate == "trained"] or scored
+    ranked.sort(key=lambda r: (r.rollout.reward or 0.0, r.mean_advantage or 0.0), reverse=True)
     best = ranked[:each]
     worst = ranked[len(best) :][-each:][::-1]
     rejected = [r for r in rollouts if r.fate.startswith("rejected") and r not in [*best, *worst]]
     return {"best": best, "worst": worst, "rejected": _by_turns(rejected)[:each]}
-
-
-def _worth(looked_at: LookedAt) -> tuple[float, float]:
-    return looked_at.rollout.reward or 0.0, looked_at.mean_advantage or 0.0
 
 
 def _by_turns(rejected: Sequence[LookedAt]) -> list[LookedAt]:
