@@ -11,7 +11,7 @@ import inspect
 import pkgutil
 import sys
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
@@ -172,7 +172,7 @@ def fields_of(part: type[Part]) -> list[dict[str, str]]:
         {
             "name": f.name,
             "type": describe(hints[f.name]),
-            "default": "required" if plain.is_required(f) else repr(_default(f)),
+            "default": "required" if plain.is_required(f) else repr(plain.default_of(f)),
             "doc": docs.get(f.name, ""),
         }
         for f in _fields(part)
@@ -285,10 +285,6 @@ def _placed(kind: str, said: Mapping[str, str]) -> dict[str, str]:
 def _fields(part: Any) -> "tuple[dataclasses.Field[Any], ...]":
     """Parts are dataclasses by contract, which their base class cannot say."""
     return dataclasses.fields(part)
-
-
-def _default(field: "dataclasses.Field[Any]") -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def _ask(kind: str, name: str) -> Entry:

@@ -33,7 +33,10 @@ def run(options: argparse.Namespace) -> Outcome:
     if not all(map(subject.is_file, texts)):
         one, other = (each.get("strategy", each) for each in (one, other))
     found = list(_differences(one, other))
-    rows = [{"key": ".".join(key), **_sides(a=a, b=b)} for key, a, b in found]
+    rows = [
+        {"key": ".".join(key)} | {s: v for s, v in {"a": a, "b": b}.items() if v is not _ABSENT}
+        for key, a, b in found
+    ]
     data = {"a": texts[0], "b": texts[1], "differ": bool(rows), "differences": rows}
     code = int(bool(rows) and options.exit_code)
     if not rows:
@@ -69,10 +72,6 @@ def _differences(one: Any, other: Any, above: Key = ()) -> Iterator[tuple[Key, A
             yield from _differences(one.get(key, _ABSENT), other.get(key, _ABSENT), (*above, key))
     else:
         yield above, one, other
-
-
-def _sides(**sides: Any) -> dict[str, Any]:
-    return {side: value for side, value in sides.items() if value is not _ABSENT}
 
 
 def _table(rows: list[dict[str, Any]], *, names: tuple[str, str]) -> Table[dict[str, Any]]:

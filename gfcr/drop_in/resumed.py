@@ -22,8 +22,6 @@ log = logging.getLogger(__name__)
 
 _COUNTED: Final = ("step", "ledger", "generated")
 """The state of a pipeline that does not depend on what the prompts are."""
-_COLUMNLESS: Final = "version of gfcr, whose prompts were without their columns"
-"""What checkpoints are of that do not say otherwise; their prompts would not be known again."""
 
 
 @final
@@ -46,7 +44,6 @@ class Identity:
             "dataset": digest(_held(dict(rows[index])) for index in range(len(rows))),
             "chat template or tokenizer": digest([replace(first, answer="", meta={})]),
             **{f"reward function '{name}'": digest([_held(_source(f))]) for name, f in named},
-            **({_COLUMNLESS: "no"} if first.meta else {}),
         }
         of = {
             "strategy": trainer.strategy.spec(),

@@ -6,7 +6,7 @@ and a test compares the names with the class that is installed.
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import MISSING, Field, fields, replace
+from dataclasses import fields, replace
 from typing import Any, Final, TypeGuard
 
 from gfcr.drop_in.encode import UNSAMPLED, WHY_UNSAMPLED
@@ -15,6 +15,7 @@ from gfcr.filter.truncation_gate import TruncationGate
 from gfcr.part import Part
 from gfcr.strategy import Strategy
 from gfcr.values.loss import AVERAGED
+from gfcr.values.plain import default_of
 
 _AS_IN_TRL: Final = """
     output_dir num_train_epochs max_steps learning_rate lr_scheduler_type lr_scheduler_kwargs
@@ -135,7 +136,7 @@ def refused(args: Any, *, strategy: Strategy) -> list[str]:
         f"{field.name}={given!r}: {why_not(field.name)}"
         for field in fields(theirs)
         if field.name not in HONOURED
-        and not _same(given := getattr(args, field.name), _default(field))
+        and not _same(given := getattr(args, field.name), default_of(field))
     ]
     wrong += _groups(args, strategy=strategy)
     wrong += _steps(args)
@@ -152,7 +153,7 @@ def adopted(strategy: Strategy, *, args: Any, own: Collection[str]) -> Strategy:
         args: the settings; one at its default asks for nothing.
         own: the keys of the strategy that the script gives itself, which stay as they are.
     """
-    defaults = {field.name: _default(field) for field in fields(args)}
+    defaults = {field.name: default_of(field) for field in fields(args)}
     asked = {k: v for k in defaults if not _same(v := getattr(args, k), defaults[k])}
     if "epsilon" in asked and strategy.loss.clip_low == strategy.loss.clip_high:
         asked.setdefault("epsilon_high", asked["epsilon"])  # as TRL reads it
@@ -279,7 +280,7 @@ def _loss_settings(args: Any, *, strategy: Strategy) -> Iterator[str]:
     """Names the settings that contradict the strategy's loss; TRL's defaults do not."""
     if strategy.loss.estimator != "grpo":
         yield f"the strategy's loss is {strategy.loss.estimator}: only grpo's is this trainer's"
-    defaults = {field.name: _default(field) for field in fields(args)}
+    defaults = {field.name: default_of(field) for field in fields(args)}
     for name, ours in strategy.loss.of_trl().items():
         given = getattr(args, name)
         if given is not None and not _same(given, defaults[name]) and not _same(given, ours):
@@ -287,10 +288,6 @@ def _loss_settings(args: Any, *, strategy: Strategy) -> Iterator[str]:
                 f"{name}={given!r}, and strategy '{strategy.name}' has {ours!r}: {_LOSS}, or "
                 "'clip_low' and 'clip_high'"
             )
-
-
-def _default(field: Field[Any]) -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def _same(a: Any, b: Any) -> bool:

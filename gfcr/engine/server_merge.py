@@ -38,7 +38,8 @@ class TailMerge(Placement):
             self._full = self._full or left > self._at
             return gone
         self._full = False
-        held = [sum(map(_tokens, server.flights.values())) for server in servers]
+        flights = [server.flights.values() for server in servers]
+        held = [sum(len(f.request.tokens) + len(f.tokens) for f in each) for each in flights]
         # Moved requests are prefilled again: those that stay are the most expensive to move.
         self._keeper = max(range(len(servers)), key=held.__getitem__)
         others = [s for i, s in enumerate(servers) if i != self._keeper and s.up]
@@ -50,7 +51,3 @@ class TailMerge(Placement):
         """See `Placement.forget`. Requests after a weight sync are not the tail of earlier ones."""
         self._rest.forget()
         self._full = False
-
-
-def _tokens(flight: Flight) -> int:
-    return len(flight.request.tokens) + len(flight.tokens)

@@ -133,7 +133,8 @@ def mean_of(values: Iterable[float | None]) -> float:
 
 def cost_of(runs: Sequence[RunRecord]) -> ArmCost:
     """Returns what the runs spent, as means over runs."""
-    ledgers = [_bins(run) for run in runs]
+    sums = ("generated", "remainder")
+    ledgers = [{n: t for n, t in _tokens(run).items() if n not in sums} for run in runs]
     names = sorted({name for ledger in ledgers for name in ledger})
     trained = fmean(bins.get(TRAINED, 0.0) + bins.get(REPLAYED, 0.0) for bins in ledgers)
     rollout = mean_of(_rollout_tokens(run) for run in runs)
@@ -274,10 +275,6 @@ def finite(value: object) -> bool:
 
 def _mean(runs: Sequence[RunRecord], key: str) -> float:
     return mean_of(result_of(run).get(key) for run in runs)
-
-
-def _bins(run: RunRecord) -> Mapping[str, float]:
-    return {n: t for n, t in _tokens(run).items() if n not in ("generated", "remainder")}
 
 
 def _tokens(run: RunRecord) -> Mapping[str, Any]:

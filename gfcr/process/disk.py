@@ -7,9 +7,7 @@ from pathlib import Path
 
 def flush(paths: Iterable[Path]) -> None:
     """Flushes files, and folders with the names in them, to the disk; what is gone is left out."""
-    for path in paths:
-        if not path.exists():
-            continue
+    for path in filter(Path.exists, paths):
         handle = os.open(path, os.O_RDONLY)
         try:
             os.fsync(handle)

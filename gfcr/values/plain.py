@@ -87,3 +87,8 @@ def typed(function: Callable[..., Any], values: Mapping[str, Any], *, where: str
 def is_required(field: "dataclasses.Field[Any]") -> bool:
     """Tells whether a dataclass field has no default."""
     return field.default is MISSING and field.default_factory is MISSING
+
+
+def default_of(field: "dataclasses.Field[Any]") -> Any:
+    """Returns a dataclass field's default."""
+    return field.default if field.default_factory is MISSING else field.default_factory()

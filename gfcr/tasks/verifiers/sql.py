@@ -119,7 +119,8 @@ def _equal(given: Sequence[Any], wanted: Sequence[Any], *, ordered: bool) -> boo
     if not ordered:
         # Rows that differ in a float's last digits are neighbours.
         given, wanted = (sorted(r, key=lambda row: [*map(_kind, row)]) for r in (given, wanted))
-    return all(_same(one, other) for one, other in zip(given, wanted, strict=True))
+    pairs = zip(given, wanted, strict=True)
+    return all(len(one) == len(other) and all(map(_alike, one, other)) for one, other in pairs)
 
 
 def _kind(value: Any) -> tuple[str, Any]:
@@ -127,10 +128,6 @@ def _kind(value: Any) -> tuple[str, Any]:
         return "", 0
     number = isinstance(value, int | float)
     return ("number", float(f"{value:.9g}")) if number else (type(value).__name__, value)
-
-
-def _same(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    return len(one) == len(other) and all(map(_alike, one, other))
 
 
 def _alike(one: Any, other: Any) -> bool:
