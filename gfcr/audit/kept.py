@@ -77,6 +77,8 @@ def read(path: Path | None) -> Gathered:
 
 
 def path_of(folder: Path, *, label: str, about: Sequence[Any]) -> Path:
-    """Returns the file of a cell, by a digest of all that decides what it samples."""
+    """Returns the file of a cell, by a digest of what decides its samples and of its classes."""
     digest = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode())
+    for code in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(code.read_bytes())
     return folder / FOLDER / f"{label}-{digest.hexdigest()[:12]}.pickle"

@@ -57,8 +57,7 @@ def memory_of(config: Experiment, *, gpu: int) -> Memory:
     """
     own, folder = resolve(config), model_here(config) or ""
     shapes = shapes_of(folder)
-    lacks = (part for part in _LLAMA if not _rows(shapes, of=part))
-    if weigh(own, shapes=shapes) is None or any(lacks):
+    if weigh(own, shapes=shapes) is None or not all(_rows(shapes, of=n) for n in _LLAMA):
         raise ConfigError(
             f"model={config.model}: memory is foretold for a model that is trained, whose folder "
             "is on this machine, and whose layers are of Llama's kind. Give model=FOLDER."

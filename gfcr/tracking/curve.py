@@ -24,8 +24,7 @@ def floored(result: Mapping[str, Any]) -> list[Point]:
         # Undeclared, the lowest reward is taken to be 0, or the mean where that is lower.
         low = min(0.0, score) if least is None else least
         # Where no answer was scored the mean is NaN.
-        known = score if share < 1 else 0.0
-        floor = (1 - share) * known + share * low if num else score
+        floor = (1 - share) * (score if share < 1 else 0.0) + share * low if num else score
         found.append((update, tokens, seconds, floor))
     return found
 

@@ -4,6 +4,8 @@ import pickle
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from gfcr.audit import kept
 from gfcr.audit.kept import Gathered
 from gfcr.certificate.cell import Cell, Verdict
@@ -14,7 +16,9 @@ SIZE = 1_600
 """Bytes of a token's evidence, at most, as docs/audit.md says."""
 
 
-def test_what_an_undecided_cell_gathered_is_read_again(tmp_path: Path) -> None:
+def test_what_an_undecided_cell_gathered_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = kept.path_of(tmp_path, label="ngram-t1", about=[0])
     assert kept.read(path) == Gathered() == kept.read(None)
     held = Gathered(tokens=26, rounds=2, wanted=900, stats=EngineStats(drafts=3), seconds=1.5)
@@ -29,3 +33,6 @@ def test_what_an_undecided_cell_gathered_is_read_again(tmp_path: Path) -> None:
     Gathered().leave(path, after=replace(cell, verdict=Verdict.BIASED))
     assert not path.exists()
     assert path != kept.path_of(tmp_path, label="ngram-t1", about=[1])
+    # What an edited audit would read as objects of other classes is not read.
+    monkeypatch.setattr(kept, "__file__", str(tmp_path / "edited" / "kept.py"))
+    assert path != kept.path_of(tmp_path, label="ngram-t1", about=[0])
