@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite, nan
+from math import nan
 
 from gfcr.leaderboard.measure import (
     declared_bounds,
@@ -12,6 +12,7 @@ from gfcr.leaderboard.measure import (
     shared_prompts,
     unscorable,
 )
+from gfcr.leaderboard.readings import limits_of
 from gfcr.stats import Interval, bounds_of
 from gfcr.stats.interval import Mean, Table, table, two_sided
 from gfcr.stats.paired import paired_mean
@@ -55,9 +56,9 @@ def scores(arm: Sequence[RunRecord], *, baseline: Sequence[RunRecord]) -> Tables
     """Returns scores prompt by prompt; unscorable answers count against the strategy in both."""
     runs = [*arm, *baseline]
     prompts, declared = shared_prompts(runs), declared_bounds(runs)
-    low, high = declared or (0.0, 1.0)
-    ours = table(scores_of(arm, prompts=prompts, unscored=low if isfinite(low) else 0.0))
-    theirs = table(scores_of(baseline, prompts=prompts, unscored=high if isfinite(high) else 1.0))
+    lowest, highest = limits_of(runs)
+    ours = table(scores_of(arm, prompts=prompts, unscored=lowest))
+    theirs = table(scores_of(baseline, prompts=prompts, unscored=highest))
     low, high = bounds_of(ours, theirs, declared=declared)
     return Tables(arm=ours, baseline=theirs, span=high - low)
 
@@ -83,7 +84,11 @@ def _gain(runs: Sequence[RunRecord], *, span: float) -> Mean:
     if not all(heldout(run, "before") for run in runs):
         return Mean(value=nan, error=nan, df=1)
     prompts = shared_prompts(runs)
-    before, after = (table(scores_of(runs, prompts=prompts, when=w)) for w in ("before", "after"))
+    lowest = limits_of(runs)[0]
+    before, after = (
+        table(scores_of(runs, prompts=prompts, unscored=lowest, when=when))
+        for when in ("before", "after")
+    )
     return paired_mean(after, baseline_SP=before, span=span)
 
 

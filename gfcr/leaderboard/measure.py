@@ -81,7 +81,7 @@ def scores_of(
     runs: Sequence[RunRecord],
     *,
     prompts: Sequence[str],
-    unscored: float = 0.0,
+    unscored: float,
     when: When = "after",
 ) -> list[list[float]]:
     """Returns held-out scores, runs by prompts; one mean per run where prompts are not shared.

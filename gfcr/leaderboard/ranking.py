@@ -79,7 +79,7 @@ def rank(
         margin=margin,
         own_margin=own,
         target=target,
-        noise_floor=noise_floor(scores_of(base, prompts=shared_prompts(base))),
+        noise_floor=noise_floor(scores_of(base, prompts=shared_prompts(base), unscored=limits[0])),
         rows=tuple(replace(row, settings=settings[row.arm]) for row in rows),
         excluded=tuple(sorted(excluded, key=lambda e: (e.arm, e.seed, e.run_id))),
         comparisons=comparisons,

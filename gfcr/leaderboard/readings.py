@@ -163,7 +163,7 @@ class _Pair:
         lost = {p for run in every for p in section_of(run, "unscorable", when="before")}
         prompts = [p for p in self._prompts("before") if p not in lost]
         ours, theirs = (
-            np.asarray(scores_of(runs, prompts=prompts, when="before"))
+            np.asarray(scores_of(runs, prompts=prompts, unscored=self.limits[0], when="before"))
             for runs in (self.ours, self.theirs)
         )
         changed = np.abs(ours - theirs) > 1e-9

@@ -6,6 +6,7 @@ from itertools import pairwise
 from statistics import fmean
 
 from gfcr.leaderboard.measure import declared_bounds, scores_of, shared_prompts
+from gfcr.leaderboard.readings import limits_of
 from gfcr.leaderboard.screen import screen
 from gfcr.stats import Components, bounds_of, components
 from gfcr.stats.interval import table
@@ -61,9 +62,12 @@ def _paired(arms: Mapping[str, Sequence[RunRecord]], *, baseline: str) -> Varian
         if arm == baseline or len(shared) < 2:
             continue
         against = [theirs[r.seed] for r in shared]
-        prompts = shared_prompts([*shared, *against])
-        ours, base = (table(scores_of(r, prompts=prompts)) for r in (shared, against))
-        low, high = bounds_of(ours, base, declared=declared_bounds([*shared, *against]))
+        every = [*shared, *against]
+        prompts, lowest = shared_prompts(every), limits_of(every)[0]
+        ours, base = (
+            table(scores_of(r, prompts=prompts, unscored=lowest)) for r in (shared, against)
+        )
+        low, high = bounds_of(ours, base, declared=declared_bounds(every))
         found.append(components(ours - base, span=high - low))
         pairs.append(len(shared))
     if not found:
@@ -92,7 +96,7 @@ def _single(arms: Mapping[str, Sequence[RunRecord]]) -> Variance | None:
 
 
 def _of_arm(runs: Sequence[RunRecord]) -> Components:
-    scores = table(scores_of(runs, prompts=shared_prompts(runs)))
+    scores = table(scores_of(runs, prompts=shared_prompts(runs), unscored=limits_of(runs)[0]))
     low, high = bounds_of(scores, declared=declared_bounds(runs))
     return components(scores, span=high - low)
 

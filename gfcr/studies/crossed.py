@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from gfcr.errors import ConfigError
 from gfcr.leaderboard.measure import declared_bounds, scores_of, section_of, shared_prompts
+from gfcr.leaderboard.readings import limits_of
 from gfcr.stats import bounds_of
 from gfcr.stats.interval import Table, table
 from gfcr.tracking.records import RunRecord
@@ -107,7 +108,11 @@ def crossed(
             "no prompt's held-out answers could be scored in all runs: mend the verifier (`gfcr "
             "rollouts RUN` shows what it said), and run the study again."
         )
-    scores = {arm: table(scores_of(found, prompts=prompts)) for arm, found in runs.items()}
+    lowest = limits_of(every)[0]
+    scores = {
+        arm: table(scores_of(found, prompts=prompts, unscored=lowest))
+        for arm, found in runs.items()
+    }
     declared = declared_bounds(every)
     low, high = bounds_of(*scores.values(), declared=declared)
     return Crossed(

@@ -55,7 +55,7 @@ def test_prompts_are_shared_when_all_were_asked_scored_or_not():
 
 def test_what_nobody_could_score_counts_as_told_by_its_share_of_a_prompt_s_answers():
     prompts = ["p", "q", "s", "unknown"]
-    assert scores_of([RUN], prompts=prompts) == [[1.0, 0.375, 0.0, 0.0]]
+    assert scores_of([RUN], prompts=prompts, unscored=0) == [[1.0, 0.375, 0.0, 0.0]]
     assert scores_of([RUN], prompts=prompts, unscored=0.5) == [[1.0, 0.5, 0.25, 0.0]]
     assert scores_of([RUN], prompts=["p", "q"], unscored=2, when="before") == [[0.5, 2.0]]
     one = held(after={"per_prompt": {"p": 0.5}, "unscorable": {"q": 1}})
@@ -63,7 +63,7 @@ def test_what_nobody_could_score_counts_as_told_by_its_share_of_a_prompt_s_answe
 
 
 def test_where_prompts_are_not_shared_it_counts_in_the_run_s_mean():
-    assert scores_of([RUN], prompts=[]) == [[0.75 * 0.75]]
+    assert scores_of([RUN], prompts=[], unscored=0) == [[0.75 * 0.75]]
     assert scores_of([RUN], prompts=[], unscored=1.0) == [[0.75 * 0.75 + 0.25]]
     assert scores_of([RUN], prompts=[], unscored=1.0, when="before") == [[0.25 * 2 / 3 + 1 / 3]]
     unsaid = held(after={"accuracy": 0.5, "unscorable": {"q": 1}})

@@ -11,6 +11,7 @@ from gfcr.leaderboard import ArmSeed
 from gfcr.leaderboard.measure import scores_of
 from gfcr.stats import noise_floor
 from tests.certified import certified
+from tests.heldout import measured
 from tests.studies import arm, only, run
 
 PLAN = {"gfcr.baseline": "a"}
@@ -62,9 +63,28 @@ def test_without_a_baseline_nothing_is_compared():
 
 def test_the_noise_floor_is_of_the_baseline_s_seeds_and_prompts():
     runs = some("a", 0.5, seeds=6, prompts=2, spread=0.05)
-    wanted = noise_floor(scores_of(runs, prompts=["p0", "p1"]))
-    assert wanted and wanted.false_wins < noise_floor(scores_of(runs, prompts=[])).false_wins
+    wanted = noise_floor(scores_of(runs, prompts=["p0", "p1"], unscored=0))
+    alone = noise_floor(scores_of(runs, prompts=[], unscored=0))
+    assert wanted and alone and wanted.false_wins < alone.false_wins
     assert ranked([*runs, *some("b", 0.9, seeds=6, prompts=2)]).noise_floor == wanted
+
+
+def test_an_answer_without_a_score_is_in_the_noise_as_the_lowest_reward():
+    def floor_with(last, **lost):
+        seeds = [
+            run("a", seed, accuracy=0.2 * seed - 0.5, prompts=4, tags=PLAN) for seed in range(5)
+        ]
+        after = measured({**dict.fromkeys(("p0", "p1", "p2"), 1.0), "p3": last}, unscorable=lost)
+        heldout = {**seeds[0].result["heldout"], "after": after}
+        results = [{**seeds[0].result, "heldout": heldout}, *(s.result for s in seeds[1:])]
+        runs = [
+            replace(seed, result={**result, "reward_range": [-1, 1]})
+            for seed, result in zip(seeds, results, strict=True)
+        ]
+        return leaderboard.rank(runs, baseline="a").noise_floor
+
+    scored = floor_with(-1.0)
+    assert scored is not None and floor_with(-1.0, p3=1) == scored
 
 
 def test_studies_in_one_table_keep_their_arms_apart():
