@@ -69,6 +69,11 @@ class Prompt:
     answer: str
     meta: Mapping[str, object] = field(default_factory=dict[str, object])
 
+    @property
+    def columns(self) -> Mapping[str, object]:
+        """What its row holds by column, `answer` among them where there is one."""
+        return ({"answer": self.answer} if self.answer else {}) | dict(self.meta)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:

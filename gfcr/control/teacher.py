@@ -139,11 +139,11 @@ class Teacher(Control, Evaluator, Follower):
         """Returns what the teacher reads before the rollout; nothing where that is too long."""
         if self.template == _PLAIN:
             return prompt.tokens
-        hint = prompt.meta.get(self.column, prompt.answer if self.column == "answer" else None)
+        hint = prompt.columns.get(self.column)
         if hint is None and "{hint}" in self.template:
             raise ConfigError(
                 f"teacher.column={self.column!r}: prompt {prompt.id!r} has no such column. It has "
-                f"{', '.join(map(str, prompt.meta)) or 'none'}, and answer."
+                f"{', '.join(prompt.columns) or 'none'}."
             )
         text = filled(self.template, hint=str(hint), prompt=prompt.text)
         told = view.prompt(text, answer=prompt.answer, meta=prompt.meta).tokens

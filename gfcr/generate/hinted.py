@@ -80,11 +80,11 @@ class Hinted(Generate):
         return trajectory
 
     def _hint(self, prompt: Prompt, *, share: float, session: Session) -> Sequence[int]:
-        given = prompt.meta.get(self.column, prompt.answer if self.column == "answer" else None)
+        given = prompt.columns.get(self.column)
         if given is None:
             raise ConfigError(
                 f"hinted.column={self.column!r}: prompt {prompt.id!r} has no such column. It has "
-                f"{', '.join(map(str, prompt.meta)) or 'none'}, and answer."
+                f"{', '.join(prompt.columns) or 'none'}."
             )
         tokens = session.view.encode(str(given))
         # Float noise in the product must not give one token more away.

@@ -26,6 +26,7 @@ class Reach(Task):
     """Right from a completion of so many characters on, the hint's in a prompt counted."""
 
     least: int = 5
+    answer: str = "7"
     reward_range: ClassVar[Any] = (0.0, 1.0)
 
     def problems(self, codec: Codec) -> Problems:
@@ -34,7 +35,7 @@ class Reach(Task):
                 id=str(i),
                 tokens=codec.prompt(f"{i}="),
                 text=f"{i}=",
-                answer="7",
+                answer=self.answer,
                 meta={"solution": SOLUTION},
             )
             for i in range(16)
@@ -45,7 +46,7 @@ class Reach(Task):
         return Verdict(reward=float(len(text) >= self.least))
 
 
-def run(least: int, *, updates: int = 1, **knobs: Any) -> tuple[Any, list[Any]]:
+def run(least: int, *, updates: int = 1, answer: str = "7", **knobs: Any) -> tuple[Any, list[Any]]:
     """Rollouts say `9`, and repeat what stands before the comma of their prompt."""
 
     def say(request: Any) -> str:
@@ -53,7 +54,7 @@ def run(least: int, *, updates: int = 1, **knobs: Any) -> tuple[Any, list[Any]]:
         return "9" + asked.rpartition(",")[0]
 
     plan = strategies.load("scaf_grpo", **{"group_size": 4, "column": "solution", **knobs})
-    task, script = Reach(least=least), make.scripted(say)
+    task, script = Reach(least=least, answer=answer), make.scripted(say)
     pipeline = make.pipeline(plan, task=task, prompts=3, script=script)
     return pipeline, [pipeline.next_batch() for _ in range(updates)]
 
@@ -196,6 +197,8 @@ def test_what_cannot_be_told_is_refused() -> None:
         Hinted(template="Hint {hint} {prompt}").check(make.CODEC.encode)
     with pytest.raises(ConfigError, match=r"hinted\.column='plan': prompt '.*' has no such column"):
         run(least=9, column="plan")
+    with pytest.raises(ConfigError, match=r"hinted\.column='answer': .* It has solution\.$"):
+        run(least=9, column="answer", answer="")
     plain = strategies.load("scaf_grpo", generate={"name": "sample"})
     with pytest.raises(ConfigError, match=r"controls\.scaffold.*use `generate: {name: hinted}`"):
         plain.check()
