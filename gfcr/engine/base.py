@@ -45,6 +45,8 @@ class Delta:
     tokens: tuple[int, ...]
     logprobs: tuple[float, ...]
     """Log-probs under the law actually sampled from (after temperature, top-p, top-k, min-p)."""
+    version: int
+    """Policy version of the weights that sampled them."""
     finish: FinishReason | None = None
 
     @property
@@ -64,6 +66,7 @@ def merged(deltas: Iterable[Delta]) -> list[Delta]:
     found: dict[str, Delta] = {}
     for delta in deltas:
         if (held := found.get(delta.request_id)) is not None:
+            assert held.version == delta.version, "weights change between steps"
             tokens, logprobs = held.tokens + delta.tokens, held.logprobs + delta.logprobs
             delta = replace(delta, tokens=tokens, logprobs=logprobs)
         found[delta.request_id] = delta

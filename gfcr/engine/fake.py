@@ -196,6 +196,7 @@ class FakeEngine:
             request_id=running.request.id,
             tokens=tuple(tokens),
             logprobs=tuple(float(np.log(p[t])) for p, t in zip(laws, tokens, strict=True)),
+            version=self.version,
             finish=finish,
         )
 

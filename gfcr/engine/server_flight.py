@@ -26,6 +26,8 @@ class Flight:
     """A request and the tokens sampled for it so far."""
 
     request: Request
+    version: int
+    """Policy version under which it is answered: weights change when nothing is in flight."""
     cap: int
     """Most completion tokens, as last set by `Engine.limit`."""
     tokens: list[int] = field(default_factory=list[int])
@@ -80,7 +82,13 @@ class Flight:
         finish = self._finish(event, cut=len(event.tokens) > room)
         if not tokens and finish is None:
             return None
-        return Delta(request_id=self.request.id, tokens=tokens, logprobs=logprobs, finish=finish)
+        return Delta(
+            request_id=self.request.id,
+            tokens=tokens,
+            logprobs=logprobs,
+            version=self.version,
+            finish=finish,
+        )
 
     def is_short(self, event: Event) -> bool:
         """Returns whether the server stopped at an earlier cap that has been raised since."""

@@ -187,7 +187,12 @@ class ServerEngine:
     # ------------------------------------------------------------ within
 
     def _send(self, request: Request, *, logprobs: int = 0) -> None:
-        flight = Flight(request=request, cap=request.sampling.max_tokens, logprobs=logprobs)
+        flight = Flight(
+            request=request,
+            version=self.version,
+            cap=request.sampling.max_tokens,
+            logprobs=logprobs,
+        )
         self._live[request.id] = flight
         self.fleet.send(flight)
 

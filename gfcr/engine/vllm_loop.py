@@ -261,6 +261,7 @@ class VllmEngine:
             request_id=request_id,
             tokens=tokens,
             logprobs=tuple(logprobs.logprobs[: len(tokens), 0].tolist()) if logprobs else (),
+            version=self.version,
             finish=finish,
         )
 

@@ -43,11 +43,11 @@ class Columns:
         self.mask += new[3]
         self._filled += len(new[0])
 
-    def extend(self, delta: Delta, *, version: int) -> None:
-        """Appends the tokens that the engine sampled under policy `version`."""
+    def extend(self, delta: Delta) -> None:
+        """Appends the tokens that the engine sampled."""
         if not (num := len(delta.tokens)):
             return
-        self._fill(delta.tokens, delta.logprobs, (version,) * num, (True,) * num)
+        self._fill(delta.tokens, delta.logprobs, (delta.version,) * num, (True,) * num)
         if delta.request_id != self._request:
             self._spans, self._request, self._gained = self.spans, delta.request_id, 0
         self._gained += num

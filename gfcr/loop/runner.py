@@ -83,9 +83,8 @@ class Runner:
         traffic, desk = self._floor.traffic, self._floor.desk
         NOW.scores = not len(traffic)
         if len(traffic):
-            version = self._floor.engine.version
             for trajectory, delta in traffic.step():
-                self._take(trajectory, delta, version=version)
+                self._take(trajectory, delta)
         elif desk.busy:
             desk.wait()
         self._complete()
@@ -176,11 +175,11 @@ class Runner:
         self._cells[cell.id] = cell
         cell.open(job, generate=self._generate)
 
-    def _take(self, trajectory: LiveTrajectory, delta: Delta, *, version: int) -> None:
+    def _take(self, trajectory: LiveTrajectory, delta: Delta) -> None:
         floor = self._floor
         # Tokens behind a stop were sampled as well: `stop` settles what is entered here.
         floor.ledger.generated(delta.request_id, num=len(delta.tokens))
-        trajectory.extend(delta, version=version)
+        trajectory.extend(delta)
         if trajectory.stop(new=len(delta.tokens)):
             return
         # A stop goes first: the last tokens of a request that reached its cap may complete one.

@@ -108,6 +108,7 @@ class LogEngine:
             request_id=id,
             tokens=tuple(rollout.tokens_T[at : at + num].tolist()),
             logprobs=tuple(rollout.logprobs_T[at : at + num].tolist()),
+            version=self.version,
             finish=finish,
         )
 

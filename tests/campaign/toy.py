@@ -228,7 +228,13 @@ class ToyEngine:
         finish = FinishReason.STOP if ended else FinishReason.LENGTH if full else None
         if finish:
             del self._running[request.id]
-        return Delta(request_id=request.id, tokens=tuple(kept), logprobs=logprobs, finish=finish)
+        return Delta(
+            request_id=request.id,
+            tokens=tuple(kept),
+            logprobs=logprobs,
+            version=self.version,
+            finish=finish,
+        )
 
     def logprobs(self, last: Sequence[int], tokens: Sequence[int]) -> tuple[float, ...]:
         """Those reported of tokens that follow the last two."""

@@ -64,6 +64,7 @@ def run(engine: Engine, *requests: Request) -> dict[str, Delta]:
                     request_id=delta.request_id,
                     tokens=tuple(t for d in mine for t in d.tokens),
                     logprobs=tuple(p for d in mine for p in d.logprobs),
+                    version=mine[-1].version,
                     finish=delta.finish,
                 )
     return done

@@ -84,6 +84,7 @@ def run(
             request_id=name,
             tokens=tuple(t for d in mine for t in d.tokens),
             logprobs=tuple(p for d in mine for p in d.logprobs),
+            version=mine[-1].version,
             finish=mine[-1].finish,
         )
         for name, mine in parts.items()

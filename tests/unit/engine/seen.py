@@ -23,7 +23,7 @@ class Server:
 def flight(name: str, *, prompt: int = 8, gained: int = 0) -> Flight:
     law = Sampling(max_tokens=400)
     request = Request(id=name, tokens=tuple([2] * prompt), sampling=law, prompt_id=name)
-    return Flight(request=request, cap=400, tokens=[3] * gained, key=name)
+    return Flight(request=request, version=0, cap=400, tokens=[3] * gained, key=name)
 
 
 def seen(loads: Sequence[int | None]) -> list[Server]:

@@ -61,7 +61,9 @@ def traffic(engine: Ground) -> Traffic[Any]:
 
 
 def delta(name: str, **changes: Any) -> Delta:
-    return Delta(**{"request_id": name, "tokens": (5,), "logprobs": (0.0,), **changes})
+    return Delta(
+        **{"request_id": name, "tokens": (5,), "logprobs": (0.0,), "version": 0, **changes}
+    )
 
 
 def test_each_answer_goes_to_who_asked_until_its_end() -> None:

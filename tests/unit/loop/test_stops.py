@@ -131,7 +131,8 @@ class Hasty:
         came: dict[str, Delta] = {}
         for delta in (d for _ in range(4) for d in self._inner.step()):
             last = came.get(
-                delta.request_id, Delta(request_id=delta.request_id, tokens=(), logprobs=())
+                delta.request_id,
+                Delta(request_id=delta.request_id, tokens=(), logprobs=(), version=0),
             )
             came[delta.request_id] = replace(
                 delta, tokens=last.tokens + delta.tokens, logprobs=last.logprobs + delta.logprobs

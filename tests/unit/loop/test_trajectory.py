@@ -68,7 +68,7 @@ def gains(trajectory: LiveTrajectory, *tokens: int, version: int = 0) -> None:
     """The engine's answer to the trajectory's last request, in one step."""
     name = f"{trajectory.id}#{trajectory.turns - 1}"
     logprobs = tuple(-t / 8 for t in tokens)
-    trajectory.extend(Delta(request_id=name, tokens=tokens, logprobs=logprobs), version=version)
+    trajectory.extend(Delta(request_id=name, tokens=tokens, logprobs=logprobs, version=version))
 
 
 def touched(trajectory: LiveTrajectory) -> bool:
