@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, final
 
 from gfcr.engine.weights_delta import decode, encode
 from gfcr.engine.weights_file import digest_of, packed, read, unpacked, write
@@ -11,6 +12,8 @@ from gfcr.errors import EngineError
 
 if TYPE_CHECKING:
     import torch
+
+_WRITING: Final = Lock()
 
 
 @final
@@ -38,8 +41,9 @@ class Synced:
         """
         if self.delta is not None and has == self.base:
             return {"path": str(self.delta), "digest": self.digest, "base": self.base, "keep": True}
-        if not self.path.exists():
-            write(self.path, data=self.data)
+        with _WRITING:  # servers are told side by side
+            if not self.path.exists():
+                write(self.path, data=self.data)
         return {"path": str(self.path), "digest": self.digest, "base": "", "keep": self.keep}
 
     def remove(self) -> None:

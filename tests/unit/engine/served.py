@@ -44,6 +44,8 @@ class Served:
     """Whether what it streams cannot be read."""
     slow: int = 0
     """Questions after its health that it is too busy to answer."""
+    meets: threading.Barrier | None = None
+    """Where it waits for another one when it is given weights."""
     lies: bool = False
     """About the version of its weights."""
     asked: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -193,6 +195,8 @@ class Served:
                 return web.Response(status=500, text="a weight update is already active")
             self.opened = True
         if (told := body.get("update_info")) is not None:
+            if self.meets:
+                await asyncio.to_thread(self.meets.wait)
             if self.dies_loading:
                 assert request.transport is not None
                 request.transport.abort()

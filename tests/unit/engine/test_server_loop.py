@@ -1,6 +1,7 @@
 """The loop on a server: what was asked comes back whole, whatever becomes of the server."""
 
 import queue
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -558,7 +559,8 @@ def told(server: Served) -> list[str]:
 
 
 def test_a_pool_keeps_prompts_together_and_counts_all_servers(start: Any) -> None:
-    one, two = Served(), Served()
+    meets = threading.Barrier(2, timeout=10)  # each waits until the other is given weights too
+    one, two = Served(meets=meets), Served(meets=meets)
     engine = start(one, two)
     before = one.pieces + two.pieces
     for i in range(8):
