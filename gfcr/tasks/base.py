@@ -124,8 +124,8 @@ class Task(Part):
     def verify_all(self, asked: Sequence[Asked]) -> Sequence[Verdict]:
         """Scores completions, those of one prompt one after another; a verdict for each.
 
-        Where it raises or takes longer than `timeout_s`, it is asked again prompt by prompt, and
-        the completions of those for which it does so again are unscorable.
+        Where it raises or takes longer than `timeout_s`, it is asked again prompt by prompt, then
+        one by one: completions for which it does so alone are unscorable.
         """
         return [self.verify(each.prompt, text=each.text) for each in asked]
 

@@ -101,7 +101,7 @@ def open_table(path: str, *, subset: str, split: str, texts: Sequence[str] = ())
         elif (where / "dataset_dict.json").is_file() or (where / "state.json").is_file():
             found = library.load_from_disk(str(where))
         else:
-            found = library.load_dataset(path, subset or None)
+            found = library.load_dataset(str(where) if local else path, subset or None)
     except Exception as error:  # each format raises its own, StopIteration for an empty file
         said = error.__cause__ or error  # the library's own words are that it failed
         reason = (str(said).strip() or type(said).__name__).splitlines()[0].rstrip(".")

@@ -62,13 +62,20 @@ def save(folder: Path, *, form: str) -> str:
         made.to_parquet(path)
     elif form == "folder":
         made.save_to_disk(path)
+    elif form == "files":
+        Path(path).mkdir()
+        made.to_parquet(f"{path}/part-0.parquet")
+        return f"~/data.{form}"
     else:
         datasets.DatasetDict({"train": made}).save_to_disk(path)
     return path
 
 
-@over("form", ["jsonl", "csv", "parquet", "folder", "splits"])
-def test_every_form_of_a_dataset_gives_the_same_disjoint_splits(tmp_path: Path, form: str) -> None:
+@over("form", ["jsonl", "csv", "parquet", "folder", "splits", "files"])
+def test_every_form_of_a_dataset_gives_the_same_disjoint_splits(
+    tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     problems = dataset(save(tmp_path, form=form), heldout_fraction=0.25).problems(CODEC)
     train = {p.text: p.answer for p in problems.train}
     heldout = {p.text: p.answer for p in problems.heldout}
