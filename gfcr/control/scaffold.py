@@ -46,9 +46,10 @@ class Scaffold(Control, Referee, Observer):
         return "no generate part gives the hints that it asks for: use `generate: {name: hinted}`."
 
     def decide(self, group: Group, *, view: View) -> SampleMore | None:
-        scored = [r.reward for r in group.rollouts if r.reward is not None]
+        fresh = [r for r in group.rollouts if r.origin == "fresh"]  # none in one that is replayed
+        scored = [r.reward for r in fresh if r.reward is not None]
         # A group that is resumed had hints in the batch before, as its rollouts tell.
-        known = {r.notes["hint"] for r in group.rollouts if "hint" in r.notes}
+        known = {r.notes["hint"] for r in fresh if "hint" in r.notes}
         given = max(self.given.get(group.id, 0), len(known))
         if not scored or max(scored) >= self.threshold:
             return None

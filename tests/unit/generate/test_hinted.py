@@ -183,6 +183,12 @@ def test_a_group_that_goes_on_from_an_earlier_batch_goes_on_with_the_next_hint()
     assert Scaffold().decide(make.group_of(rollouts), view=make.view()) is None
 
 
+def test_no_hint_is_asked_for_in_a_group_that_is_replayed() -> None:
+    """Its rewards may differ without one that is right; it teaches what it taught before."""
+    group = make.group_of([make.rollout(i, reward=i / 4, origin="replay") for i in range(2)])
+    assert Scaffold().decide(group, view=make.view()) is None
+
+
 def test_a_recalled_rollout_is_none_that_was_hinted_now() -> None:
     """Its hint was an earlier group's: nothing makes way for it, and nothing was asked for it."""
     recalled = make.rollout(2, reward=1.0, notes={"hint": 0.5}, origin="replay")
