@@ -3,6 +3,8 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from typing import Annotated, Any, ClassVar, final
 
 from annotated_types import Len
@@ -23,6 +25,18 @@ class _Read:
     """Where the last answer ends."""
     answer: str | None = None
     times: int = 0
+    told: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    """Where text begins and ends that the policy did not sample."""
+
+    def add(self, text: str, *, sampled: bool) -> None:
+        """Adds text of the policy, or of a tool or another part."""
+        before, self.text = len(self.text), self.text + text
+        if not sampled:
+            self.told.append((before, len(self.text)))
+
+    def was_told(self, end: int) -> bool:
+        """Returns whether what ends there does so in text that the policy did not sample."""
+        return any(start < end <= stop for start, stop in self.told)
 
 
 @final
@@ -31,7 +45,8 @@ class AnswerStop(Control, Watcher, Observer):
     """Halts a rollout whose last `times` answers are the same, inside decoding.
 
     An answer is a match of `pattern` (its first group, or all of it) with more text behind it: one
-    that the text ends with may still grow. `times: 1` halts where anything follows an answer.
+    that the text ends with may still grow, and one that ends in what a tool said is not the
+    policy's. `times: 1` halts where anything follows an answer.
     The rollout is complete: it is scored as it stands and trained on.
 
     Whether it may still be right is the verifier's: where the text must end with the answer, as in
@@ -71,7 +86,10 @@ class AnswerStop(Control, Watcher, Observer):
         num = len(trajectory.tokens)
         if num < read.tokens + self.every:
             return None
-        read.text += view.decode(trajectory.tokens[read.tokens :])
+        since = slice(read.tokens, num)
+        pairs = zip(trajectory.mask[since], trajectory.tokens[since], strict=True)
+        for sampled, run in groupby(pairs, key=itemgetter(0)):
+            read.add(view.decode([token for _, token in run]), sampled=sampled)
         read.tokens = num
         if not self._has_answered(read):
             return None
@@ -92,6 +110,8 @@ class AnswerStop(Control, Watcher, Observer):
         for match in re.compile(self.pattern).finditer(read.text, read.at):
             if match.end() == len(read.text):
                 break
+            if read.was_told(match.end()):
+                continue
             found = match[1] if match.re.groups else match[0]
             read.times = read.times + 1 if found == read.answer else 1
             read.answer, read.at = found, match.end()

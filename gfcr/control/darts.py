@@ -8,14 +8,16 @@ import numpy as np
 from annotated_types import Interval
 from numpy.typing import NDArray
 
-from gfcr.stages import Abort, Allocator, Control, Harvest, Job, Observer, Trajectory, View, Watcher
+from gfcr.control._rounds import Resizes, multiplied
+from gfcr.part import Recipe
+from gfcr.stages import Abort, Control, Harvest, Job, Observer, Trajectory, View, Watcher
 from gfcr.types import Rollout
 from gfcr.values.ranges import Share
 
 
 @final
 @dataclass(kw_only=True)
-class Darts(Control, Allocator, Watcher, Observer):
+class Darts(Control, Resizes, Watcher, Observer):
     """Begins M' > M rollouts of a prompt and cuts the tail: M = `group_size` are needed.
 
     `redundancy` x M x (number of prompts) more rollouts are divided among the prompts of a round in
@@ -46,6 +48,16 @@ class Darts(Control, Allocator, Watcher, Observer):
     """Mean M' of the last round."""
     pruned: int = field(init=False, default=0)
     _now: int = field(init=False, default=0)
+
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
+        larger = [name for name, part in strategy.hooks(Resizes).items() if part is not self]
+        larger += ["generate"] if multiplied(strategy) else []
+        if not larger:
+            return None
+        return (
+            f"{', '.join(larger)} makes groups larger than group_size, and it takes all rollouts "
+            "beyond that for redundant. Remove one of them."
+        )
 
     def allocate(self, jobs: Sequence[Job], *, view: View) -> Sequence[Job]:
         known = float(np.mean([*self.variances.values()])) if self.variances else 1.0

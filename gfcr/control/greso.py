@@ -8,6 +8,7 @@ import numpy as np
 from annotated_types import Interval
 
 from gfcr.stages import Control, Harvest, Observer, Selector, View
+from gfcr.stats.prompts import rewards
 from gfcr.types import Group, Prompt
 from gfcr.values.ranges import Count, Share, SomeShare
 
@@ -83,7 +84,7 @@ class Greso(Control, Selector, Observer):
         return taken
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        visits = [(g.prompt.id, *self._dead(g)) for g in harvest.groups if _scored(g)]
+        visits = [(g.prompt.id, *self._dead(g)) for g in harvest.groups if rewards(g)]
         for prompt_id, solved, failed in visits:
             before = self.trails.get(prompt_id, (0, 0))
             self.trails[prompt_id] = (
@@ -118,9 +119,5 @@ class Greso(Control, Selector, Observer):
         return min(max(keep + (-self.adapt if too_many else self.adapt), LOWEST), HIGHEST)
 
     def _dead(self, group: Group) -> tuple[bool, bool]:
-        mean = float(np.mean(_scored(group)))
+        mean = float(np.mean(rewards(group)))
         return mean >= self.easy, mean <= self.hard
-
-
-def _scored(group: Group) -> list[float]:
-    return [r.reward for r in group.rollouts if r.origin == "fresh" and r.reward is not None]

@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, final
 
-from gfcr.stages import Allocator, Control, Job, View
+from gfcr.control._rounds import Resizes
+from gfcr.stages import Control, Job, View
 from gfcr.values.ranges import Count
 
 
 @final
 @dataclass(kw_only=True)
-class GroupSchedule(Control, Allocator):
+class GroupSchedule(Control, Resizes):
     """Gives every group a number of rollouts that goes linearly from `first` to `last`.
 
         n(step) = round(first + (last - first) * min(1, step / updates))

@@ -10,15 +10,16 @@ from numpy.typing import NDArray
 from gfcr.control._bounds import outside
 from gfcr.control._division import divide
 from gfcr.control._outcomes import outcomes
+from gfcr.control._rounds import Resizes
 from gfcr.errors import ConfigError
 from gfcr.part import Recipe
-from gfcr.stages import Allocator, Control, Harvest, Job, Observer, View
+from gfcr.stages import Control, Harvest, Job, Observer, View
 from gfcr.values.ranges import Count, Finite, NonNegative
 
 
 @final
 @dataclass(kw_only=True)
-class Knapsack(Control, Allocator, Observer):
+class Knapsack(Control, Resizes, Observer):
     """Divides the uniform budget of the prompts it knows so that the sum of their values is most.
 
         value(N, p) = (1 - p^N - (1-p)^N) * p (1-p)^2,   low <= N <= high, sum N = uniform budget

@@ -18,6 +18,7 @@ from gfcr.stages import (
     Selector,
     View,
 )
+from gfcr.stats.prompts import besides
 from gfcr.types import Group, Prompt
 from gfcr.values.ranges import Count, Finite, Share
 
@@ -73,7 +74,7 @@ class PilotCommit(Control, Referee, Selector, Observer):
 
     def select(self, num: int, *, view: View) -> Sequence[Prompt]:
         due = [prompt for since, prompt in self.waiting.values() if since <= view.step][:num]
-        chosen = [*due, *view.draw(num - len(due))]
+        chosen = [*due, *besides(view, num=num - len(due), taken=[p.id for p in due])]
         self._count("again", len(due))
         for prompt in chosen:
             # The stream may bring a prompt that waits: asked now, it waits for nothing more.

@@ -47,6 +47,8 @@ class ReinforceAda(Control, Referee, Observer):
         return uncounted(strategy)
 
     def decide(self, group: Group, *, view: View) -> SampleMore | None:
+        if {r.origin for r in group.rollouts} == {"replay"}:  # a whole group of an earlier update
+            return None
         # Resumed groups come with earlier rounds; cut rollouts leave groups shorter than drawn.
         in_pool = len(group.rollouts) // view.group_size
         self.rounds[group.id] = max(self.rounds.get(group.id, 0) + 1, in_pool)

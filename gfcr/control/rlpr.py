@@ -1,6 +1,6 @@
 """The policy's own probability of the reference answer as reward."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, final
 
@@ -24,8 +24,9 @@ class Rlpr(Control, Evaluator):
 
     The second term is the probability without any reasoning (`debias`). `kind` likelihood takes
     the product of the tokens' probabilities instead of their mean. A completion without the marker
-    has no place for the answer and is worth 0. Probabilities are those of the policy now, at the
-    run's temperature; the verifier's rewards are replaced.
+    has no place for the answer and is worth 0; one so long that the engine has no room for the
+    answer is not judged. Probabilities are those of the policy now, at the run's temperature; the
+    verifier's rewards are replaced.
 
     The authors' recipe rejects groups by their spread too (filter `reward_spread`). Not theirs:
     there p without reasoning is of the start policy, and a tenth of the reward is for the format.
@@ -59,17 +60,21 @@ class Rlpr(Control, Evaluator):
         answer, marker = view.encode(prompt.answer), view.encode(self.marker)
         if not answer:
             raise ValueError(f"prompt {prompt.id} has no reference answer")
-        heads = [self._head(r, view) for r in group.rollouts]
-        contexts = [[*prompt.tokens, *marker], *([*prompt.tokens, *h] for h in heads if h)]
-        told = view.score([[*context, *answer] for context in contexts])
+        found = ((i, self._head(r, view)) for i, r in enumerate(group.rollouts))
+        heads = {i: head for i, head in found if head}
+        # A rollout near its cap may leave the engine no room for the answer behind it.
+        most = view.room + view.sampling.max_tokens - len(prompt.tokens) - len(answer)
+        fits = [i for i, head in heads.items() if len(head) <= most]
+        asked = [marker, *(heads[i] for i in fits)]
+        told = view.score([[*prompt.tokens, *head, *answer] for head in asked])
         alone, *given = [self._probability(t[-len(answer) :]) for t in told]
-        left = iter(given)
-        shares = [next(left) if head else None for head in heads]
         base = alone if self.debias else 0.0
-        self._count(shares, base)
+        gains = {i: p - base for i, p in zip(fits, given, strict=True)}
+        self._count(group, gains, marked=len(heads))
         # The paper clips it: reasoning that makes the answer less likely is worth no less than
         # none, so that rewards stay in [0, 1].
-        rewards = [0.0 if p is None else float(np.clip(p - base, 0, 1)) for p in shares]
+        worth = {i: float(np.clip(gain, 0, 1)) for i, gain in gains.items()}
+        rewards = [worth.get(i) if i in heads else 0.0 for i in range(len(group.rollouts))]
         return group.judged(rewards).with_values(answer_alone=alone)
 
     def metrics(self) -> Mapping[str, float]:
@@ -81,12 +86,11 @@ class Rlpr(Control, Evaluator):
         mean = self.kind == "mean"
         return float(np.exp(logprobs_T).mean() if mean else np.exp(logprobs_T.sum()))
 
-    def _count(self, shares: Sequence[float | None], base: float) -> None:
-        found = [p - base for p in shares if p is not None]
-        self.scored += len(shares)
-        self.unmarked += len(shares) - len(found)
+    def _count(self, group: Group, gains: Mapping[int, float], *, marked: int) -> None:
+        self.scored += len(group.rollouts)
+        self.unmarked += len(group.rollouts) - marked
         # The list is bounded, as checkpoints hold the memory of parts.
-        self.gained = [*self.gained, *found][-1024:]
+        self.gained = [*self.gained, *gains.values()][-1024:]
 
     def _head(self, rollout: Rollout, view: View) -> list[int] | None:
         """Tokens up to the one that completes the last marker; None where there is none."""

@@ -46,8 +46,11 @@ class Scaffold(Control, Referee, Observer):
         return "no generate part gives the hints that it asks for: use `generate: {name: hinted}`."
 
     def decide(self, group: Group, *, view: View) -> SampleMore | None:
-        scored = [r.reward for r in group.rollouts if r.reward is not None]
-        given = self.given.get(group.id, 0)
+        fresh = [r for r in group.rollouts if r.origin == "fresh"]  # none in one that is replayed
+        scored = [r.reward for r in fresh if r.reward is not None]
+        # A group that is resumed had hints in the batch before, as its rollouts tell.
+        known = {r.notes["hint"] for r in fresh if "hint" in r.notes}
+        given = max(self.given.get(group.id, 0), len(known))
         if not scored or max(scored) >= self.threshold:
             return None
         if given >= self.tiers or view.step < self.begin:
@@ -58,7 +61,8 @@ class Scaffold(Control, Referee, Observer):
         return SampleMore(num_samples=self.num, notes={"hint": share})
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        hinted = [[r.reward for r in g.rollouts if "hint" in r.notes] for g in harvest.groups]
+        fresh = [[r for r in g.rollouts if r.origin == "fresh"] for g in harvest.groups]
+        hinted = [[r.reward for r in own if "hint" in r.notes] for own in fresh]
         self.asked = float(sum(map(bool, hinted)))
         right = [any(r is not None and r >= self.threshold for r in given) for given in hinted]
         self.helped = float(sum(right))

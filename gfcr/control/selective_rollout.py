@@ -7,6 +7,8 @@ from typing import ClassVar, Final, final
 
 import numpy as np
 
+from gfcr.control._rounds import multiplied
+from gfcr.part import Recipe
 from gfcr.stages import (
     Abort,
     Control,
@@ -54,6 +56,14 @@ class SelectiveRollout(Control, Watcher, Referee, Observer):
     distance: float = field(init=False, default=0.0)
     """Mean D of the groups that were looked at for the last batch."""
     _seen: list[float] = field(init=False, default_factory=list[float])
+
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
+        if not multiplied(strategy):
+            return None
+        return (
+            "generate makes several rollouts of a sample, which begin alike because they share it. "
+            "Use a generate part such as sample."
+        )
 
     def watch(self, trajectory: Trajectory, *, new: int, view: View) -> Abort | None:
         if len(trajectory.tokens) < self.checkpoint:

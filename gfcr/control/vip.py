@@ -12,9 +12,10 @@ from gfcr.control._bounds import outside
 from gfcr.control._division import divide
 from gfcr.control._neighbours import ngram_features, posterior_mean
 from gfcr.control._outcomes import outcomes
+from gfcr.control._rounds import Resizes
 from gfcr.errors import ConfigError
 from gfcr.part import Recipe
-from gfcr.stages import Allocator, Control, Harvest, Job, Observer, View
+from gfcr.stages import Control, Harvest, Job, Observer, View
 from gfcr.types import Prompt
 from gfcr.values.ranges import Count, Finite
 
@@ -24,7 +25,7 @@ LEAST: Final = {"rloo": 2, "dr_grpo": 3}
 
 @final
 @dataclass(kw_only=True)
-class Vip(Control, Allocator, Observer):
+class Vip(Control, Resizes, Observer):
     """Divides the uniform budget so that the variance of the batch's gradient is least.
 
         min sum_i v(n_i) p_i (1-p_i),   low <= n_i <= high, sum n_i = uniform budget

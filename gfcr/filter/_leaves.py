@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gfcr.types import Bools, Floats, Group, Ints, Rollout
+from gfcr.types import Bools, Floats, Group, Ints, Rollout, Span
 
 Segment: TypeAlias = tuple[str, int]
 """The request and the number of its first token."""
@@ -44,12 +44,12 @@ class Leaves:
         kept_N, rewards_N = group.kept_N, group.rewards_N
         self._rewards_N = rewards_N
         lengths: dict[str, int] = {}
-        for span in (s for r in group.rollouts for s in r.spans):
+        for span in (s for r in group.rollouts for s in _spans(r)):
             lengths[span.request_id] = max(lengths.get(span.request_id, 0), span.stop)
         self._count = {request: np.zeros(num, np.float32) for request, num in lengths.items()}
         self._sum = {request: np.zeros(num, np.float32) for request, num in lengths.items()}
         for rollout, kept, reward in zip(group.rollouts, kept_N, rewards_N, strict=True):
-            for span in rollout.spans if kept else ():
+            for span in _spans(rollout) if kept else ():
                 self._count[span.request_id][span.start : span.stop] += 1
                 self._sum[span.request_id][span.start : span.stop] += reward
         self.root = float(rewards_N[kept_N].mean()) if kept_N.any() else 0.0
@@ -89,7 +89,7 @@ class Leaves:
         count_S, sum_S = _along(rollout, self._count), _along(rollout, self._sum)
         # Down a path the leaves below only get fewer: a segment starts where their number changes.
         starts_J = np.flatnonzero(np.diff(count_S, prepend=np.inf))
-        tokens = [(s.request_id, at) for s in rollout.spans for at in range(s.start, s.stop)]
+        tokens = [(s.request_id, at) for s in _spans(rollout) for at in range(s.start, s.stop)]
         numbers_S = np.arange(len(count_S))
         return Path(
             names_J=tuple(tokens[int(start)] for start in [*starts_J]),
@@ -100,5 +100,10 @@ class Leaves:
 
 
 def _along(rollout: Rollout, per_request: Mapping[str, Floats]) -> Floats:
-    pieces = [per_request[s.request_id][s.start : s.stop] for s in rollout.spans]
-    return np.concatenate(pieces) if pieces else np.zeros(0, np.float32)
+    return np.concatenate([per_request[s.request_id][s.start : s.stop] for s in _spans(rollout)])
+
+
+def _spans(rollout: Rollout) -> tuple[Span, ...]:
+    """Where its sampled tokens lie; one of another run, which has no spans, is one by itself."""
+    own = Span(request_id=rollout.id, start=0, stop=int(rollout.mask_T.sum()))
+    return rollout.spans or (own,)

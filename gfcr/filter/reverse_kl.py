@@ -6,8 +6,9 @@ from typing import ClassVar, final
 import numpy as np
 
 from gfcr.errors import ConfigError
+from gfcr.filter._scores import unscored
 from gfcr.part import Recipe
-from gfcr.stages import Evaluator, Filter, View
+from gfcr.stages import Filter, View
 from gfcr.types import Floats, Group, Rollout, Signal
 from gfcr.values.ranges import NonNegative
 
@@ -37,9 +38,8 @@ class ReverseKl(Filter):
     """What the advantage of the map before it counts."""
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        given = {name for e in strategy.hooks(Evaluator).values() for name in e.gives_scores}
-        if "teacher" not in given:
-            return "no part gives the score `teacher` that it reads: add the control `teacher`."
+        if why := unscored(strategy, "teacher", by="teacher"):
+            return why
         if self.reward and strategy.map_before(at) is None:
             return (
                 f"reward={self.reward} weighs the advantage of a map before it, and there is none: "

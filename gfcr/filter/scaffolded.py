@@ -33,9 +33,11 @@ class Scaffolded(Filter):
         return too_late(strategy, at=at)
 
     def apply(self, group: Group, *, view: View) -> Group:
-        hinted = [i for i, r in enumerate(group.rollouts) if "hint" in r.notes]
+        # One that was recalled is neither: its hint, if any, was given to another group.
+        fresh = [i for i, r in enumerate(group.rollouts) if r.origin == "fresh"]
+        hinted = [i for i in fresh if "hint" in group.rollouts[i].notes]
         kept_N, right_N = group.kept_N, group.raw_rewards_N >= self.threshold
-        plain = [i for i in range(len(group.rollouts)) if i not in hinted and kept_N[i]]
+        plain = [i for i in fresh if i not in hinted and kept_N[i]]
         right = [i for i in hinted if kept_N[i] and right_N[i]]
         # Hints are asked for where no plain rollout is right, so the one that gives way is wrong.
         chosen = right[:1]

@@ -10,6 +10,7 @@ from annotated_types import Interval
 from gfcr.errors import ConfigError
 from gfcr.filter._standard import standardised
 from gfcr.stages import BatchMap, Filter, Harvest, Observer, Selector, View
+from gfcr.stats.prompts import rewards
 from gfcr.types import Group, Prompt, Rollout
 from gfcr.values.ranges import Count, Natural, Positive, SomeShare
 
@@ -110,9 +111,10 @@ class SingleStream(Filter, Selector, BatchMap, Observer):
         return standardised(groups, per="rollouts", epsilon=self.epsilon)[0]
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        fresh = [r for g in harvest.groups for r in g.rollouts if r.origin == "fresh"]
-        for rollout in (r for r in fresh if r.reward is not None):
-            self._visit(rollout.prompt.id, float(rollout.reward or 0.0), step=harvest.step)
+        for group in harvest.groups:
+            for reward in rewards(group):
+                self._visit(group.prompt.id, reward, step=harvest.step)
+        fresh = (r for g in harvest.groups for r in g.rollouts if r.origin == "fresh")
         whole = [r for r in fresh if r.mask_T.any() and not r.sampled_under]
         self.kept = whole[: self.probes] if self.forget == "gap" else []
 

@@ -7,8 +7,9 @@ from typing import ClassVar, Literal, final
 import numpy as np
 
 from gfcr.errors import ConfigError
+from gfcr.filter._scores import unscored
 from gfcr.part import Recipe
-from gfcr.stages import Evaluator, Filter, View
+from gfcr.stages import Filter, View
 from gfcr.types import Floats, Group, Signal
 
 
@@ -36,13 +37,8 @@ class StepAdvantage(Filter):
     kind: Literal["difference", "outcome"] = "difference"
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        given = {name for e in strategy.hooks(Evaluator).values() for name in e.gives_scores}
-        if {"value", "step"} <= given:
-            return super().clash(strategy, at=at)
-        return (
-            "no part gives the scores `value` and `step` that it reads: add the control "
-            "`step_values`."
-        )
+        why = unscored(strategy, "value", "step", by="step_values")
+        return why or super().clash(strategy, at=at)
 
     def apply(self, group: Group, *, view: View) -> Group:
         kept = group.kept_N

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, final
 
 from gfcr.errors import ConfigError
+from gfcr.part import Recipe
 from gfcr.stages import Generate, Session
 from gfcr.types import Prompt
 from gfcr.values.ranges import Count, Text
@@ -32,6 +33,7 @@ class PlanThenAct(Generate):
 
     cell: ClassVar[str] = "G4.3"
     origin: ClassVar[str] = "ours"
+    tokenwise: ClassVar[bool] = True
 
     answers: Count = 4
     """To each plan."""
@@ -54,6 +56,9 @@ class PlanThenAct(Generate):
                 "plan_then_act.ends='' is not allowed: give the text that ends a plan, such as a "
                 "blank line."
             )
+
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
+        return super().clash(strategy, at=at) if self.act else None  # without, all is trained
 
     def check(self, encode: Callable[[str], Sequence[int]]) -> None:
         encode(self.template.replace("{prompt}", "") + self.ends + self.act)

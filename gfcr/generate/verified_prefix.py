@@ -31,6 +31,7 @@ class VerifiedPrefix(Generate, Observer):
     cell: ClassVar[str] = "R7.3"
     origin: ClassVar[str] = "ours"
     resumes: ClassVar[bool] = True
+    tokenwise: ClassVar[bool] = True
     reads: ClassVar[tuple[str, ...]] = ("hint",)
 
     capacity: Count = 4

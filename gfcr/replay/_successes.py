@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gfcr.stages import Harvest, Recaller, Replay, View
-from gfcr.types import Rollout
+from gfcr.types import Group, Rollout
 from gfcr.values.memory import remember
 from gfcr.values.ranges import Count, Finite
 
@@ -25,22 +25,20 @@ class Solved(Replay, Recaller):
     recalled: int = field(init=False, default=0)
     _now: int = field(init=False, default=0)
 
-    def keep(self, rollouts: Iterable[Rollout]) -> None:
-        """Remembers those that are right."""
-        for rollout in rollouts:
-            right = rollout.reward is not None and rollout.reward >= self.threshold
-            if right and rollout.complete:
+    def keep(self, groups: Iterable[Group]) -> None:
+        """Remembers the right rollouts that were sampled for these groups."""
+        for group in groups:
+            if right := [r for r in group.rollouts if self._is_kept(r, group=group)]:
                 remember(
                     self.solved,
-                    key=rollout.prompt.id,
-                    items=(rollout,),
+                    key=group.prompt.id,
+                    items=right,
                     capacity=self.capacity,
                     max_keys=self.max_prompts,
                 )
 
     def store(self, harvest: Harvest, *, view: View) -> None:
-        # One that was recalled is in the memory already, and would push out another.
-        self.keep(r for g in harvest.groups for r in g.rollouts if r.origin == "fresh")
+        self.keep(harvest.groups)
         self.recalled, self._now = self._now, 0
 
     def holds(self) -> Iterable[str]:
@@ -64,3 +62,10 @@ class Solved(Replay, Recaller):
         kept = list(self.solved.get(prompt_id, ()))
         order = view.rng("solved", prompt_id).permutation(len(kept))
         return [kept[i] for i in order[:num]]
+
+    def _is_kept(self, rollout: Rollout, *, group: Group) -> bool:
+        # One that was recalled is in the memory already, and would push out another. One under
+        # another prompt, as a second try is, would be kept for a prompt that never comes again.
+        own = rollout.origin == "fresh" and rollout.prompt.id == group.prompt.id
+        right = rollout.reward is not None and rollout.reward >= self.threshold
+        return own and right and rollout.complete

@@ -74,7 +74,7 @@ class Exgrpo(Solved, Selector, Allocator):
         return [self._less(job, left=left) for job in jobs]
 
     def _less(self, job: Job, *, left: list[str]) -> Job:
-        if job.prompt.id not in left or job.num_samples < 2:
+        if job.resume or job.prompt.id not in left or job.num_samples < 2:
             return job
         # One group is smaller for each time that its prompt was chosen, as the stream has it too.
         left.remove(job.prompt.id)

@@ -33,7 +33,8 @@ class GroupReplay(Replay, Planner):
     batch then lacks groups, as a filter such as `zero_variance` rejected them, kept groups take
     their places as they are, with the log-probs they were sampled with: nothing is sampled for
     them. A group is replayed `reuses` times at most, rests for `cooldown` updates behind each
-    training, and is forgotten `max_age` updates after it was made.
+    training, and is forgotten `max_age` updates after it was made. Rollouts that filters rejected
+    are not kept: in its next training a map compares those that are left.
 
     This is the replay of groups with a variance that TRL's trainer had and lost. Put nothing beside
     it that fills batches, such as `refill`. Hurts as the policy moves away from what is kept: train

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, final
 
 from gfcr.stages import Harvest, Replay, Selector, View
+from gfcr.stats.prompts import rewards
 from gfcr.types import Prompt
 from gfcr.values.ranges import Count, Finite, Natural, SomeShare
 
@@ -60,9 +61,9 @@ class RisingLevels(Replay, Selector):
     def store(self, harvest: Harvest, *, view: View) -> None:
         # Lower levels are drawn too, and would promote by what is mastered already.
         highest = [g for g in harvest.groups if self.level_of.get(g.prompt.id) == self.top]
-        rewards = [r.reward for g in highest for r in g.rollouts if r.reward is not None]
-        self.judged += len(rewards)
-        self.right += sum(reward >= self.threshold for reward in rewards)
+        scored = [reward for group in highest for reward in rewards(group)]
+        self.judged += len(scored)
+        self.right += sum(reward >= self.threshold for reward in scored)
         if self.judged >= self.least:
             self.risen += self.right >= self.promote * self.judged
             self.rate = self.right / self.judged

@@ -35,7 +35,7 @@ class Rlep(Solved):
     def recall(self, group: Group, *, view: View) -> Sequence[Rollout]:
         # What was read is in the checkpoints, so that a resumed run needs no folder.
         if self.pool and not self.read:
-            self.keep(r for g in view.recorded(self.pool) for r in g.rollouts)
+            self.keep(view.recorded(self.pool))
             self.read = True
         return self.hand_on(self.drawn(group.prompt.id, num=self.num, view=view))
 

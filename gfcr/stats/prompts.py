@@ -2,9 +2,13 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, final
+from typing import Any, Final, Protocol, final
 
 from gfcr.types import Group, Prompt
+from gfcr.values.notes import EPISODE
+
+HELPED: Final = frozenset({"hint", "repair"})
+"""Notes of rollouts that were told part of the answer, or what was wrong with an earlier one."""
 
 
 class Source(Protocol):
@@ -69,8 +73,14 @@ def training_set(view: Source) -> TrainingSet:
 
 
 def rewards(group: Group) -> list[float]:
-    """Returns the verifier's rewards of the rollouts made in this update that could be scored."""
-    return [r.reward for r in group.rollouts if r.origin == "fresh" and r.reward is not None]
+    """Returns the verifier's rewards of the rollouts made in this update that could be scored.
+
+    Those that were helped are left out: they do not tell how often the policy solves the prompt.
+    Of an episode that is several rollouts, which have one reward, it is returned once.
+    """
+    own = [r for r in group.rollouts if r.origin == "fresh" and not HELPED & r.notes.keys()]
+    found = {r.notes.get(EPISODE, r.id): r.reward for r in own}
+    return [reward for reward in found.values() if reward is not None]
 
 
 def visit(group: Group, *, threshold: float) -> tuple[int, int]:

@@ -34,9 +34,10 @@ def stops(text: str, *, times: int) -> bool:
 def test_it_halts_at_the_first_look_where_the_rule_holds(text: str, times: int, every: int) -> None:
     part = AnswerStop(times=times, every=every)
     tokens = make.CODEC.encode(text)
-    trajectory: Any = SimpleNamespaceKey(tokens=[])
+    trajectory: Any = SimpleNamespaceKey(tokens=[], mask=[])
     for number, token in enumerate(tokens, start=1):
         trajectory.tokens.append(token)
+        trajectory.mask.append(True)
         halt = part.watch(trajectory, new=1, view=VIEW)
         looked = number % every == 0
         # What grew between two looks is read as it stands at the later one.
@@ -50,12 +51,22 @@ class SimpleNamespaceKey(SimpleNamespace):
 
 
 def test_an_answer_that_may_still_grow_is_none() -> None:
-    part, trajectory = AnswerStop(every=1), SimpleNamespaceKey(tokens=[])
+    part, trajectory = AnswerStop(every=1), SimpleNamespaceKey(tokens=[], mask=[])
     said: list[bool] = []
     for token in make.CODEC.encode("#12,"):
         trajectory.tokens.append(token)
+        trajectory.mask.append(True)
         said.append(part.watch(trajectory, new=1, view=VIEW) is not None)  # pyright: ignore[reportArgumentType]
     assert said == [False, False, False, True]
+
+
+@over(("sampled", "halts"), [("yyyyyy", True), ("ynnnyy", False), ("ynyyyy", True)])
+def test_what_a_tool_said_is_no_answer_unless_the_policy_ends_it(sampled: str, halts: bool) -> None:
+    """In the last case another part has appended the marker, behind which the policy answers."""
+    mask = [letter == "y" for letter in sampled]
+    trajectory: Any = SimpleNamespaceKey(tokens=[*make.CODEC.encode("=#12,1")], mask=mask)
+    halt = AnswerStop(every=1).watch(trajectory, new=1, view=VIEW)
+    assert (halt is not None) == halts
 
 
 def test_halted_rollouts_are_complete_scored_trained_and_counted() -> None:
@@ -75,7 +86,7 @@ def test_halted_rollouts_are_complete_scored_trained_and_counted() -> None:
 
 def test_counts_are_of_the_last_batch() -> None:
     part = AnswerStop(every=1)
-    trajectory: Any = SimpleNamespaceKey(tokens=[*make.CODEC.encode("#1,")])
+    trajectory: Any = SimpleNamespaceKey(tokens=[*make.CODEC.encode("#1,")], mask=[True] * 3)
     assert part.watch(trajectory, new=3, view=VIEW)
     for halted in (1.0, 0.0):
         part.observe(Harvest(step=0, groups=(), aborted=()), view=VIEW)
@@ -84,7 +95,7 @@ def test_counts_are_of_the_last_batch() -> None:
 
 def test_a_pattern_without_a_group_is_taken_whole() -> None:
     part = AnswerStop(pattern=r"\d=", times=2, every=1)
-    trajectory: Any = SimpleNamespaceKey(tokens=[*make.CODEC.encode("1=,1=,")])
+    trajectory: Any = SimpleNamespaceKey(tokens=[*make.CODEC.encode("1=,1=,")], mask=[True] * 6)
     halt = part.watch(trajectory, new=6, view=VIEW)
     assert halt is not None and halt.reason == "answered '1='"
 

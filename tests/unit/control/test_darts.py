@@ -109,6 +109,12 @@ def test_it_costs_less_steps_than_waiting_for_all() -> None:
     assert steps(1.0) < 0.6 * steps(0.0)
 
 
+@over("other", [{"generate": {"name": "entropy_tree"}}, {"controls": {"k": {"name": "knapsack"}}}])
+def test_what_is_not_redundant_is_not_taken_for_it(other: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"takes all rollouts beyond that for redundant"):
+        strategies.load("darts", **other).check()
+
+
 @over("bad", [{"redundancy": -1.0}, {"most": 0.5}, {"prune": 1.1}])
 def test_values_out_of_range_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"Darts.{next(iter(bad))}="):

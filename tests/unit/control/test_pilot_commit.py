@@ -76,6 +76,16 @@ def test_deferred_prompts_come_again_and_skipped_ones_do_not() -> None:
     assert asked(3)[0] == "p0" and part.metrics()["waiting"] == 0
 
 
+def test_a_prompt_that_is_asked_again_is_not_drawn_beside() -> None:
+    part, view = PilotCommit(), make.view(step=1)
+    (coming,) = view.draw(1)
+    view.put_back([coming])
+    part.waiting[coming.id] = (1, coming)
+    chosen = [p.id for p in part.select(3, view=view)]
+    assert chosen[0] == coming.id and len({*chosen}) == 3
+    assert view.draw(1) == [coming], "the stream has it still"
+
+
 def test_a_band_turned_round_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"pilot_commit\.hard=0\.9 exceeds"):
         PilotCommit(hard=0.9)

@@ -45,6 +45,12 @@ def test_unscorable_rollouts_are_neither_right_nor_wrong() -> None:
     assert ReinforceAda().decide(group, view=make.view(group_size=8)) is not None
 
 
+def test_a_group_that_is_replayed_gets_no_more_rollouts() -> None:
+    """What `group_replay` brings is whole, and taught something before."""
+    group = make.group_of([make.rollout(i, reward=float(i), origin="replay") for i in range(2)])
+    assert ReinforceAda().decide(group, view=make.view(group_size=2)) is None
+
+
 def _run(rates: tuple[float, ...], **knobs: Any) -> tuple[Any, Any]:
     pipeline = make.pipeline(
         strategies.load("reinforce_ada", **knobs), task=make.CoinTask(rates=rates)

@@ -20,8 +20,8 @@ from tests.cases import over
 class Asked:
     """A view that says of each sequence's tokens what a table does."""
 
-    def __init__(self) -> None:
-        self.sampling = Sampling()
+    def __init__(self, *, context: int = 1000) -> None:
+        self.sampling, self.room = Sampling(), context - Sampling().max_tokens
         self.sequences: list[list[int]] = []
 
     def encode(self, text: str) -> tuple[int, ...]:
@@ -39,12 +39,12 @@ def _p(before: Sequence[int]) -> float:
     return (sum(before) * 7919 % 97 + 1) / 100
 
 
-def rewarded(texts: list[str], **knobs: Any) -> tuple[Any, Any, Asked]:
+def rewarded(texts: list[str], context: int = 1000, **knobs: Any) -> tuple[Any, Any, Asked]:
     rollouts = [
         make.rollout(i, text=t, tokens_T=np.array(make.CODEC.encode(t), np.int32), length=len(t))
         for i, t in enumerate(texts)
     ]
-    view, part = Asked(), Rlpr(**knobs)
+    view, part = Asked(context=context), Rlpr(**knobs)
     scratch: Any = type("Beside", (), {"view": view})
     with pytest.raises(StopIteration) as done:
         part.evaluate(make.group_of(rollouts), scratch).send(None)
@@ -66,6 +66,16 @@ def test_the_reward_is_the_reference_s_probability_behind_the_reasoning(debias: 
     np.testing.assert_allclose(group.raw_rewards_N, wanted, atol=1e-5)
     assert part.metrics()["scored"] == 4 and part.metrics()["unmarked"] == 1
     assert group.values["answer_alone"] == pytest.approx(brute("#"), abs=1e-5)
+
+
+def test_where_the_engine_has_no_room_for_the_answer_nothing_is_asked_or_judged() -> None:
+    """As behind a rollout that met its cap, in an engine with room for prompt and cap alone."""
+    longest, texts = len(make.prompt().tokens) + len("12345#3"), ["12345#", "123456#", "123456"]
+    part, group, view = rewarded(texts, context=longest, debias=False)
+    rewards = [r.reward for r in group.rollouts]
+    assert rewards[0] == pytest.approx(brute("12345#"), abs=1e-5) and rewards[1:] == [None, 0.0]
+    assert max(map(len, view.sequences)) == longest
+    assert part.metrics()["unmarked"] == 1
 
 
 def test_of_several_tokens_it_is_the_mean_or_the_product() -> None:

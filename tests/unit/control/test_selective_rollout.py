@@ -113,6 +113,12 @@ def test_a_group_that_was_never_looked_at_goes_on() -> None:
     assert part.decide(near, view=view) == Retire(reason="similar_prefixes")
 
 
+def test_branches_which_share_their_beginning_are_refused() -> None:
+    part = {"selective": {"name": "selective_rollout"}}
+    with pytest.raises(ConfigError, match=r"controls\.selective: generate makes several"):
+        strategies.load("fr3e", controls=part).check()
+
+
 @over("bad", [{"checkpoint": 0}, {"threshold": 1.5}])
 def test_values_out_of_range_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"SelectiveRollout.{next(iter(bad))}="):

@@ -146,11 +146,14 @@ def test_patience_ends_a_batch_short_or_with_an_error_that_says_what_to_do() -> 
         chosen.run("speed", updates=1, task=task)
 
 
-def test_parts_that_count_rollouts_refuse_trees_when_the_strategy_is_read() -> None:
+def test_parts_that_count_rollouts_refuse_trees_and_other_sizes_when_the_strategy_is_read() -> None:
     for name in ("speed", "dars", "pilot_commit", "reinforce_ada"):
         parts = {name: {"name": name}}
         with pytest.raises(ConfigError, match=rf"{name}.*several rollouts of a sample"):
             strategies.load("grpo", generate={"name": "entropy_tree"}, controls=parts).check()
+        with pytest.raises(ConfigError, match=r"controls\.sized gives groups other sizes"):
+            sized = {"sized": {"name": "group_schedule"}}
+            strategies.load("grpo", controls={**sized, **parts}).check()
         strategies.load("grpo", controls=parts).check()
 
 

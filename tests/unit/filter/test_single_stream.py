@@ -59,6 +59,14 @@ def test_unscorable_rollouts_say_nothing() -> None:
     assert part.evidence == {} and part.metrics()["tracked"] == 0
 
 
+def test_the_value_is_of_the_prompt_asked_whatever_it_is_trained_under() -> None:
+    """As where a plan is asked for first, by a prompt of its own."""
+    part, planned = SingleStream(), make.rollout(0, reward=1.0, of=make.prompt(9))
+    group = make.group_of([planned], prompt=make.prompt())
+    part.observe(Harvest(step=0, groups=(group,), aborted=()), view=make.view())
+    assert list(part.evidence) == ["p0"]
+
+
 def test_the_baseline_is_the_value_before_the_visit() -> None:
     part = SingleStream()
     visited(part, 1.0, 1.0)

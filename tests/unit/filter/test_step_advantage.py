@@ -5,10 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gfcr import strategy as strategies
 from gfcr.errors import ConfigError
 from gfcr.filter.step_advantage import StepAdvantage
 from gfcr.testing import factories as make
 from gfcr.types import Floats, Group
+from tests.cases import over
 
 STEPS = st.lists(st.tuples(st.integers(1, 4), st.floats(0, 1)), min_size=1, max_size=5)
 
@@ -52,3 +54,10 @@ def test_environment_tokens_get_none_and_unscorable_rollouts_no_advantage() -> N
 def test_without_values_it_says_what_is_missing() -> None:
     with pytest.raises(ConfigError, match="give the strategy the control step_values"):
         StepAdvantage().apply(make.group([1.0]), view=make.view())
+
+
+@over("name", ["vineppo", "opsd"])
+def test_who_recalls_what_nobody_scored_is_refused_but_not_whole_groups(name: str) -> None:
+    strategies.load(name, replays={"groups": {"name": "group_replay"}}).check()
+    with pytest.raises(ConfigError, match=r"what replays\.rlep recalls joins a group"):
+        strategies.load(name, replays={"rlep": {"name": "rlep"}}).check()

@@ -58,6 +58,14 @@ def test_without_forks_it_is_twice_the_centred_reward() -> None:
     np.testing.assert_allclose(found, [[1, 1], [-1, -1], [-1, -1], [1, 1]])
 
 
+def test_a_rollout_of_another_run_which_has_no_spans_is_a_segment() -> None:
+    (own, other) = advantages(
+        [leaf(0, spans=[("a", 2)], reward=0.0), make.rollout(1, length=3, reward=1.0, spans=())]
+    )
+    np.testing.assert_allclose(own, [-1, -1])
+    np.testing.assert_allclose(other, [1, 1, 1])
+
+
 def test_an_unscorable_leaf_has_no_vote() -> None:
     with_it = advantages(
         [

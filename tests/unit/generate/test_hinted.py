@@ -176,6 +176,34 @@ def test_a_group_of_the_batch_behind_keeps_what_it_was_given() -> None:
     assert part.decide(group, view=make.view()) is None
 
 
+def test_a_group_that_goes_on_from_an_earlier_batch_goes_on_with_the_next_hint() -> None:
+    rollouts = [make.rollout(0, reward=0.0), make.rollout(1, reward=0.0, notes={"hint": 0.25})]
+    action = Scaffold().decide(make.group_of(rollouts), view=make.view())
+    assert action and action.notes == {"hint": 0.5}
+    rollouts += [make.rollout(i, reward=0.0, notes={"hint": s}) for i, s in ((2, 0.5), (3, 0.75))]
+    assert Scaffold().decide(make.group_of(rollouts), view=make.view()) is None
+
+
+def test_no_hint_is_asked_for_in_a_group_that_is_replayed() -> None:
+    """Its rewards may differ without one that is right; it teaches what it taught before."""
+    group = make.group_of([make.rollout(i, reward=i / 4, origin="replay") for i in range(2)])
+    assert Scaffold().decide(group, view=make.view()) is None
+
+
+def test_a_recalled_rollout_is_none_that_was_hinted_now() -> None:
+    """Its hint was an earlier group's: nothing makes way for it, and nothing was asked for it."""
+    recalled = make.rollout(2, reward=1.0, notes={"hint": 0.5}, origin="replay")
+    group = make.group_of([make.rollout(0, reward=0.0), make.rollout(1, reward=1.0), recalled])
+    assert Scaffolded().apply(group, view=make.view()) == group
+    told = make.rollout(1, reward=1.0, notes={"hint": 0.25})
+    helped = make.group_of([make.rollout(0, reward=0.0), told, recalled])
+    kept = Scaffolded().apply(helped, view=make.view()).kept_N
+    assert kept.tolist() == [False, True, True]
+    part = Scaffold()
+    part.observe(Harvest(step=0, groups=(group,), aborted=()), view=make.view())
+    assert part.metrics() == {"asked": 0, "helped": 0}
+
+
 def test_groups_without_a_hint_stay_as_they_are() -> None:
     group = make.group([1.0, 0.0, None])
     assert Scaffolded().apply(group, view=make.view()) == group

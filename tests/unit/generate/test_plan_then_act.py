@@ -71,6 +71,14 @@ def test_what_asks_for_no_plan_is_refused() -> None:
         PlanThenAct(ends="")
 
 
+def test_what_is_not_trained_is_refused_where_a_rollout_has_one_ratio() -> None:
+    rloo = {"estimator": "rloo"}
+    strategies.load("plan_then_act", loss=rloo).check()
+    for name, knobs in (("plan_then_act", {"act": "#"}), ("prefix_restart", {})):
+        with pytest.raises(ConfigError, match=r"generate: it tells the tokens of a rollout apart"):
+            strategies.load(name, **knobs, loss=rloo).check()
+
+
 def test_where_a_plan_cannot_be_asked_for_answers_are_sampled_without() -> None:
     parts = {"name": "plan_then_act", "template": "{prompt}" + "+" * 40}
     plan = strategies.load("grpo", group_size=4, generate=parts)

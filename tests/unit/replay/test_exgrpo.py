@@ -1,5 +1,6 @@
 """ExGRPO: which prompts come back, with which solution, and how it is weighed."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,9 @@ def test_half_a_batch_comes_back_once_the_policy_is_good_enough() -> None:
     view = make.view()
     jobs = [view.job(p) for p in chosen]
     assert [j.num_samples for j in late.allocate(jobs, view=view)] == [3] * 4 + [4] * 4
+    # A group of an earlier batch that goes on has had its size then.
+    going = replace(jobs[0], resume=(make.rollout(of=jobs[0].prompt),))
+    assert [j.num_samples for j in late.allocate([going, *jobs[:1]], view=view)] == [4, 3]
 
 
 def test_a_prompt_that_was_all_right_is_retired_and_one_all_wrong_waits() -> None:

@@ -44,6 +44,16 @@ def test_right_rollouts_are_kept_the_newest_of_each_prompt(kind: type[Any]) -> N
     assert part.metrics()["solved_prompts"] == 2
 
 
+@over("kind", [Rlep, Rescue])
+def test_what_answers_another_prompt_than_its_group_is_not_kept(kind: type[Any]) -> None:
+    """As a second try does, whose prompt shows the first one and never comes again."""
+    part = kind()
+    tries = [make.rollout(0, reward=1.0), make.rollout(1, reward=1.0, of=make.prompt(9))]
+    group = make.group_of(tries, prompt=make.prompt())
+    part.store(Harvest(step=0, groups=(group,), aborted=()), view=make.view())
+    assert list(part.holds()) == ["g/0"]
+
+
 def test_rlep_adds_right_ones_at_random_to_every_group_of_the_prompt() -> None:
     part = Rlep(num=2)
     store(part, *[1.0] * 10)
@@ -121,11 +131,13 @@ def test_a_resumed_run_recalls_the_same(name: str) -> None:
 
 def test_a_pool_of_another_run_is_read_once_and_stays_as_it_is(monkeypatch: Any) -> None:
     view, asked = make.view(), list[str]()
-    pool = [make.group([1.0, 0.0, 1.0])]
+    again = make.group_of([make.rollout(0, reward=1.0, origin="replay")])  # that run replayed, too
+    pool = [make.group([1.0, 0.0, 1.0]), again]
     monkeypatch.setattr(view, "recorded", lambda folder: asked.append(folder) or pool)
     part = Rlep(num=5, pool="runs/seed")
     for _ in range(2):
         found = part.recall(make.group([0.0]), view=view)
         assert sorted(r.id for r in found) == ["g/0", "g/2"]
+    assert part.metrics()["solved_rollouts"] == 2
     store(part, 1.0, prompt=3)
     assert asked == ["runs/seed"] and list(part.solved) == ["p0"]

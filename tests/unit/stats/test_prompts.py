@@ -40,3 +40,18 @@ def test_a_visit_counts_scored_rollouts_of_this_update_alone() -> None:
     old = make.rollout(9, reward=1.0, origin="replay")
     fresh = [make.rollout(i, reward=r) for i, r in enumerate([1.0, 0.5, 0.4, None])]
     assert visit(make.group_of([*fresh, old]), threshold=0.5) == (2, 1)
+
+
+@over("note", ["hint", "repair"])
+def test_an_answer_that_was_helped_says_nothing_of_the_prompt(note: str) -> None:
+    """Else a prompt out of reach would be taken for one that is solved now and then."""
+    plain, helped = make.rollout(0, reward=0.0), make.rollout(1, reward=1.0, notes={note: 1.0})
+    assert visit(make.group_of([plain, helped]), threshold=0.5) == (0, 1)
+
+
+def test_an_episode_counts_once_however_many_turns_it_has() -> None:
+    turns = [(0, 1.0), (0, 1.0), (1, 0.0), (0, 1.0), (2, None)]
+    rollouts = [
+        make.rollout(i, reward=r, notes={"episode": float(e)}) for i, (e, r) in enumerate(turns)
+    ]
+    assert visit(make.group_of(rollouts), threshold=0.5) == (1, 1)
