@@ -2,7 +2,8 @@
 
 import pickle
 from collections.abc import Sequence
-from math import inf
+from math import inf, nan
+from numbers import Real
 from typing import Any, cast
 
 from gfcr.errors import shown
@@ -12,7 +13,6 @@ from gfcr.tasks.base import Asked, Problems, Task, Verdict
 from gfcr.testing.factories import TEXT
 from gfcr.testing.laws import CORRECTION_LAWS, PART_LAWS, Law, hold
 from gfcr.types import Prompt
-from gfcr.values.numbers import real
 
 
 def splits_apart(kind: str, part: Task) -> None:
@@ -37,8 +37,8 @@ def verifies(kind: str, part: Task) -> None:
     for verdict in (found := _verdicts(part)):
         hold(isinstance(verdict, Verdict), f"`verify` gave {shown(verdict)}: give a Verdict")
         given = shown(reward := verdict.reward)
-        number = real(reward)
-        inside = reward is None or (number is not None and low <= number <= high)
+        number = float(reward) if isinstance(reward, Real) else nan
+        inside = reward is None or (low <= number <= high and abs(number) < inf)
         hold(inside, f"`verify` gave the reward {given}: give a number in [{low}, {high}]")
     hold(_verdicts(part) == found, "its verdicts are others when asked again")
     copy = pickle.loads(pickle.dumps(part))
