@@ -1,7 +1,7 @@
 """Means over seeds with 95 % intervals, as benches tell them."""
 
 from collections.abc import Sequence
-from math import exp, log, nan
+from math import exp, isnan, log, nan
 
 from gfcr.stats.share import UNBOUNDED, mean_interval
 
@@ -15,11 +15,11 @@ def limits(values: Sequence[float]) -> dict[str, float]:
 
 
 def ratio_limits(ratios: Sequence[float]) -> dict[str, float]:
-    """Geometric mean and interval."""
+    """Geometric mean and interval of ratios above 0."""
     return {name: exp(value) for name, value in limits([log(r) for r in ratios]).items()}
 
 
 def words(told: dict[str, float], *, scale: float = 1.0, digits: int = 2) -> str:
-    """A mean and its interval."""
-    value, low, high = (told[name] * scale for name in ("value", "low", "high"))
-    return f"{value:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+    """A mean and its interval, where there is one."""
+    value, low, high = (f"{told[name] * scale:.{digits}f}" for name in ("value", "low", "high"))
+    return value if isnan(told["low"]) else f"{value} ({low} to {high})"

@@ -174,7 +174,7 @@ def races(
     return found
 
 
-def winner_agreement(recorded: Recorded, *, arms: int, resamples: int) -> float:
+def winner_agreement(recorded: Recorded, *, resamples: int) -> float:
     """Returns how often a resample run to its end has the winner of the study itself.
 
     What no rule can be asked to better: below 1, other seeds would have named another winner.

@@ -58,7 +58,7 @@ def measure(
     ]
     best, near = _cheapest(rows, by="winner_kept"), _cheapest(rows, by="within_margin")
     enough = arms >= ARMS and len(recorded.seeds) >= SEEDS
-    agreement = winner_agreement(recorded, arms=arms, resamples=max(resamples, 1000))
+    agreement = winner_agreement(recorded, resamples=max(resamples, 1000))
     data: dict[str, Any] = {
         "study": recorded.study,
         "baseline": recorded.baseline,

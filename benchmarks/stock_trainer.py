@@ -5,7 +5,6 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean
 from typing import Any, final
 
 from gfcr.config import Experiment
@@ -13,7 +12,7 @@ from gfcr.errors import ConfigError
 from gfcr.loop.scoring import verify_safely
 from gfcr.process.tokenizer import tokenizer_of
 from gfcr.tasks.base import Codec, Task
-from gfcr.tracking.curve import reached
+from gfcr.tracking.curve import mean_of, reached
 from gfcr.train.loading import quiet_transformers
 from gfcr.train.trl import Trl, classes
 from gfcr.types import Prompt
@@ -166,9 +165,7 @@ def _callback(
             [list(p.tokens) for p in job.heldout], images=None, num_generations=1
         )
         rewards = [job.score(p, ids) for p, ids in zip(job.heldout, completions, strict=True)]
-        # As gfcr's own curves: an answer that nobody could score reaches no target.
-        low = min([0.0, *(r for r in rewards if r is not None)])
-        accuracy = fmean(low if r is None else r for r in rewards)
+        accuracy = mean_of(rewards, bounds=job.task.reward_range)
         course.aside_s += time.perf_counter() - began
         course.curve.append((update, course.tokens, course.seconds, accuracy))
         watch(f"update {update}: {course.tokens:,} tokens, held-out {accuracy:.3f}")

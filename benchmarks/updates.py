@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from gfcr import experiment
 from gfcr.certificate.record import device_name
-from gfcr.config import Experiment
+from gfcr.config import Budget, Experiment
 from gfcr.experiment.source import Progress
 from gfcr.shown.table import Column, Table
 
@@ -32,8 +32,9 @@ def measure(config: Experiment, *, updates: int) -> dict[str, Any]:
     trainer = {**config.trainer, "max_steps": updates + 1, "save_every": updates + 1}
     with TemporaryDirectory(prefix="gfcr-bench-") as folder:
         small = {"folder": folder, "tracking": {"name": "local"}, "trainer": trainer}
-        evaluation = replace(config.evaluation, every=0)
-        experiment.run(replace(config, **small, evaluation=evaluation), watch=watch)
+        # A budget would end the run before its updates are measured.
+        small |= {"budget": Budget(), "evaluation": replace(config.evaluation, every=0)}
+        experiment.run(replace(config, **small), watch=watch)
     typical = [m for m in seen[1:] if not m.get("train/skipped")] or seen[1:]
     made = [m["rate/rollout_tokens_per_s"] * m["time/rollout_s"] for m in typical]
     times = {f"{p}_s": median(m.get(f"time/{p}_s", 0.0) for m in typical) for p in PHASES}

@@ -25,10 +25,10 @@ def run(
     return pipeline, [pipeline.next_batch() for _ in range(updates)]
 
 
-def distance(batches: list[RolloutBatch], *, target: float = 0.5, accepted: bool = False) -> float:
-    """Mean distance of the true success rates of prompts begun from the target."""
+def distance(batches: list[RolloutBatch], *, accepted: bool = False) -> float:
+    """Mean distance of the true success rates of prompts begun from one half."""
     groups = [g for b in batches for g in (b.accepted if accepted else b.groups)]
-    return float(np.mean([abs(float(str(g.prompt.meta["rate"])) - target) for g in groups]))
+    return float(np.mean([abs(float(str(g.prompt.meta["rate"])) - 0.5) for g in groups]))
 
 
 def uses(batches: list[RolloutBatch]) -> Counter[str]:

@@ -77,7 +77,7 @@ def board(*rows: Row, **given: Any) -> Leaderboard:
     return Leaderboard(rows=rows, **{**known, **unknown, **given})
 
 
-def compared_by(value: float, *, p_adjusted: float = 0.04, verdict: Any = "better") -> Versus:
+def compared_by(value: float, *, verdict: Any = "better") -> Versus:
     """A comparison with the baseline, every figure of its own."""
     return Versus(
         comparison=Comparison(
@@ -86,6 +86,6 @@ def compared_by(value: float, *, p_adjusted: float = 0.04, verdict: Any = "bette
             inner=Interval(value=value, low=value - 0.01, high=value + 0.02),
             **{"p_value": 0.03, "detectable": 0.07, "improves": 0.9},
         ),
-        p_adjusted=p_adjusted,
+        p_adjusted=0.04,
         verdict=verdict,
     )

@@ -2,7 +2,8 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, final
@@ -120,22 +121,15 @@ def _arms(scene: Scene, *, seed: int, struck: list[Struck]) -> Iterator[Played]:
     for name, folder in (("static", scene.home), ("offline", scene.offline)):
         yield _play(scene, name, folder=folder, seed=seed, before=plan.before)
     for place, every in enumerate(plan.cadences):
-        online = _online(plan, folder=scene.home, every=every)
-        try:
+        with learning(scene, folder=scene.home, every=every) as online:
             name = f"online {every}"
             yield _play(
                 scene, name, folder=scene.home, seed=seed, before=plan.before, online=online
             )
             if not place:
                 struck += [_poison(scene, online, seed=seed), _kill(scene, online, seed=seed)]
-        finally:
-            scene.stream.drain()
-            online.stop()
-    online = _online(plan, folder=scene.cold, every=plan.cadences[0])
-    try:
+    with learning(scene, folder=scene.cold, every=plan.cadences[0]) as online:
         yield _play(scene, "cold", folder=scene.cold, seed=seed, before=0, online=online)
-    finally:
-        online.stop()
 
 
 def _play(
@@ -162,14 +156,21 @@ def _ahead(scene: Scene, *, seed: int, requests: int, online: Online | None) -> 
     return made
 
 
-def _online(plan: Plan, *, folder: Path, every: int) -> Online:
-    return Online(
+@contextmanager
+def learning(scene: Scene, *, folder: Path, every: int) -> Generator[Online]:
+    """A draft that learns from so many requests at a time, until the block ends."""
+    online = Online(
         model=str(folder),
-        draft_length=plan.draft_length,
+        draft_length=scene.plan.draft_length,
         unit="requests",
         every=every,
-        steps=max(1, round(every * plan.steps_per_request)),
+        steps=max(1, round(every * scene.plan.steps_per_request)),
     )
+    try:
+        yield online
+    finally:
+        scene.stream.drain()  # what ends later would have it learn again, beside the next arm
+        online.stop()
 
 
 def _poison(scene: Scene, online: Online, *, seed: int) -> Struck:

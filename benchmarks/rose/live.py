@@ -21,6 +21,7 @@ from gfcr.engine.base import Delta, Engine
 from gfcr.engine.server_loop import ServerEngine
 from gfcr.engine.vllm_rest import REST
 from gfcr.errors import ConfigError
+from gfcr.ledger import IN_FLIGHT
 from gfcr.process import cores
 from gfcr.speculation.cost import PassCost
 
@@ -147,7 +148,7 @@ class Scene:
             served=served,
             rollout_tokens=sum(t <= trace.seconds for t in times),
             made=made,
-            bins={k: v for k, v in pipeline.ledger.bins().items() if k != "in flight"},
+            bins={k: v for k, v in pipeline.ledger.bins().items() if k != IN_FLIGHT},
             rerouted=placement.rerouted - rerouted,
             cuts=placement.memory.cuts - cuts,
             shut_s=self.gate.shut_s - shut_s,

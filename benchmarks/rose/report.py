@@ -117,9 +117,9 @@ def _arm(arm: Arm, found: Measured) -> dict[str, Any]:
     tpot = [p99(p.served.tpot_s) for p in own]
     pairs = zip(ttft, tpot, strict=True)
     rates = [p.rate for p in own]
-    rolls = any(rates)
-    compared = rolls and arm != "split"
-    faster = [p.rate / s.rate for p, s in zip(own, split, strict=True)] if compared else []
+    pairs_of_rates = [(p.rate, s.rate) for p, s in zip(own, split, strict=True)]
+    # A trace in which no rollout was let in has no ratio, nor have all traces together then.
+    compared = arm != "split" and all(map(all, pairs_of_rates))
     return {
         "arm": arm,
         "seeds": len(own),
@@ -128,8 +128,8 @@ def _arm(arm: Arm, found: Measured) -> dict[str, Any]:
         "ttft_p99_pooled": p99([t for p in own for t in p.served.ttft_s]),
         "tpot_p99_pooled": p99([t for p in own for t in p.served.tpot_s]),
         "kept": sum(a <= found.budgets.ttft_s and b <= found.budgets.tpot_s for a, b in pairs),
-        "rate": limits(rates) if rolls else None,
-        "faster": ratio_limits(faster) if faster else None,
+        "rate": limits(rates) if any(rates) else None,
+        "faster": ratio_limits([a / b for a, b in pairs_of_rates]) if compared else None,
         "rerouted": sum(p.rerouted for p in own),
         "cuts": sum(p.cuts for p in own),
         "shut_s": sum(p.shut_s for p in own) / len(own),

@@ -27,7 +27,7 @@ class Acceptance:
 
     def __post_init__(self) -> None:
         p = (1.0, *self.by_position)
-        if not self.by_position or any(b > a or b < 0 for a, b in pairwise(p)):
+        if not self.by_position or not all(0 <= b <= a for a, b in pairwise(p)):
             raise ConfigError(
                 f"acceptance {list(self.by_position)}: give at least one number, each in [0, 1] "
                 "and none above the one before (shares accepted by position)."

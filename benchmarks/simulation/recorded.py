@@ -69,7 +69,8 @@ def calibrate(folder: Path) -> Calibration:
     # An update's rollouts are written before its metrics: a run still going has one file more.
     made = [m for m in records.metrics() if "engine/forward_passes" in m.metrics][1:]
     files = records.updates
-    whole = [(m.metrics, files[m.step - 1]) for m in made if m.step - 1 in files]
+    whole = [(m.metrics, _lengths(files[m.step - 1])) for m in made if m.step - 1 in files]
+    whole = [(metrics, lengths) for metrics, lengths in whole if len(lengths)]  # all was replayed
     if len(whole) < MIN_UPDATES:
         raise CheckpointError(
             f"{folder} has {len(whole)} updates with engine metrics and rollouts after its first: "
@@ -85,7 +86,7 @@ def calibrate(folder: Path) -> Calibration:
     return Calibration(
         run_id=card.run_id,
         updates=len(lines),
-        lengths=tuple(_lengths(file) for _, file in whole),
+        lengths=tuple(lengths for _, lengths in whole),
         max_running=_max_running(card.spec),
         cost=cost,
         cost_error=float(np.mean(np.abs(fitted_U - seconds_U) / np.maximum(seconds_U, 1e-12))),

@@ -30,12 +30,12 @@ def bands(lengths_N: Counts, *, edges: Sequence[int], cost: PassCost) -> list[Ba
 
     Args:
         lengths_N: tokens of each rollout.
-        edges: token counts where bands meet, ascending; edges that no rollout reaches are ignored.
+        edges: token counts where bands meet; edges that no rollout reaches are ignored.
         cost: cost of a forward pass.
     """
     longest = int(lengths_N.max())
     running_T = np.array([(lengths_N > t).sum() for t in range(longest)])
-    cuts = [0, *(edge for edge in edges if 0 < edge < longest), longest]
+    cuts = sorted({0, *(edge for edge in edges if 0 < edge < longest), longest})
     return [
         Band(
             begin=begin,

@@ -41,7 +41,7 @@ def of_run(folder: Path) -> list[Node]:
         CheckpointError: as `calibrate`.
     """
     found = calibrate(folder)
-    nodes = _decoding(found)
+    nodes = decoding(found)
     for kind, seconds in (("train", found.train_s), ("sync", found.prepare_s)):
         if seconds > 0:
             nodes.append(Node(stage=_stage(kind, seconds, after=nodes), running=None))
@@ -68,14 +68,14 @@ def draw(nodes: Sequence[Node], *, path: Path) -> Path:
     return picture.save(figure, path=path)
 
 
-def _decoding(found: Calibration) -> list[Node]:
-    """Means over updates; the bands' seconds add up to those that were measured."""
+def decoding(found: Calibration) -> list[Node]:
+    """Returns bands of decoding, means over updates, whose seconds add up to what was measured."""
     edges = [int(np.ceil(e)) for e in np.quantile(np.concatenate(found.lengths), QUANTILES)]
     by_update = [bands(own, edges=edges, cost=found.cost) for own in found.lengths]
-    starts = [0, *edges]
+    kinds = dict(zip([0, *edges], KINDS, strict=True))  # one where both quantiles are the same
     nodes: list[Node] = []
     fitted_s = sum(band.work_s for own in by_update for band in own) / len(by_update)
-    for start, kind in zip(starts, KINDS, strict=True):
+    for start, kind in kinds.items():
         own = [band for made in by_update for band in made if band.begin == start]
         if own:
             seconds = sum(b.work_s for b in own) / len(by_update) * found.generate_s / fitted_s

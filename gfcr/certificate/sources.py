@@ -32,4 +32,4 @@ def digest_of(engine: Mapping[str, Any], drafter: Mapping[str, Any] | None) -> s
 @lru_cache(maxsize=1)
 def _ours() -> bytes:
     root = Path(__file__).parents[1]
-    return code.digest(f for pattern in _OURS for f in root.glob(pattern)).encode()
+    return code.digest(code.modules(root, patterns=_OURS)).encode()

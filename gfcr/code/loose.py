@@ -49,18 +49,19 @@ def load(path: Path) -> Any:
     """
     if not path.is_file():
         raise FileNotFoundError(f"no file {path}.{near_file(path)}")
-    name = name_of(path)
+    name, file = name_of(path), path.resolve()
     if name not in sys.modules:
-        module_spec = importlib.util.spec_from_file_location(name, path.resolve())
-        assert module_spec is not None and module_spec.loader is not None
-        if (folder := str(path.resolve().parent)) not in sys.path:
+        module_spec = importlib.util.spec_from_file_location(name, file)
+        assert module_spec is not None
+        if (folder := str(file.parent)) not in sys.path:
             sys.path.append(folder)
-        text = path.read_bytes()
+        text = file.read_bytes()
         sys.modules[name] = importlib.util.module_from_spec(module_spec)
         try:
-            module_spec.loader.exec_module(sys.modules[name])
+            # Not by its loader: that takes a compiled file for one edited in the same second.
+            exec(compile(text, str(file), "exec", dont_inherit=True), vars(sys.modules[name]))
         except BaseException:
             del sys.modules[name]
             raise
-        files[name], _texts[name] = str(path.resolve()), text
+        files[name], _texts[name] = str(file), text
     return sys.modules[name]

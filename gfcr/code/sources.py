@@ -46,11 +46,19 @@ def digest(files: Iterable[Path]) -> str:
     return total.hexdigest()[:16]
 
 
+def modules(package: Path, *, patterns: Iterable[str] = ("**/*.py",)) -> Iterator[Path]:
+    """Yields those files of a package's folder that can be imported, of all or by patterns."""
+    for file in (file for pattern in patterns for file in package.glob(pattern)):
+        # Jupyter keeps copies in `.ipynb_checkpoints`; Emacs' lock `.#x.py` is a link to nothing.
+        if not any(part.startswith(".") for part in file.relative_to(package).parts):
+            yield file
+
+
 @lru_cache(maxsize=1)  # a process imports gfcr once: it is told as it was when first asked
 def ours() -> str:
     """Returns the digest of gfcr and its strategies."""
     found = [file for name in OURS if (file := _file(name))]
-    return digest(file for top in found for file in top.parent.rglob("*.py"))
+    return digest(file for top in found for file in modules(top.parent))
 
 
 def roots(objects: Iterable[object], *, spec: object = None) -> set[str]:
@@ -85,7 +93,7 @@ def asking(start: Iterable[str]) -> str:
         start: roots of the task and of the Generate part that answers held-out prompts.
     """
     start = [*start]
-    files = {file for pattern in _ASKING for file in _HOME.glob(pattern)}
+    files = {*modules(_HOME, patterns=_ASKING)}
     files |= {file for root in start if _head(root) in OURS and (file := _file(root))}
     held = [digest(files), *sorted(units(start).values())]
     return hashlib.sha256(" ".join(held).encode()).hexdigest()[:16]
@@ -97,7 +105,7 @@ def _unit(root: str) -> tuple[str, list[Path]]:
         return root, [file] if (file := Path(root)).is_file() else []
     top = _file(_head(root))
     if top is not None and top.name == "__init__.py":
-        return _head(root), [*top.parent.rglob("*.py")]
+        return _head(root), [*modules(top.parent)]
     file = _file(root)
     # A text may look like an address and be none, but a class that was made has a module.
     return root if file or root in sys.modules else "", [file] if file else []

@@ -11,6 +11,7 @@ from dataclasses import KW_ONLY, dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
+from rich.cells import cell_len
 from rich.jupyter import JupyterMixin
 from rich.markup import escape
 from rich.text import Text
@@ -116,7 +117,7 @@ class Table(JupyterMixin, Generic[R]):
             pad_edge=False,
             collapse_padding=True,
         )
-        if room + len(columns) < 0:
+        if room + len(columns) < 1:
             return self._stacked(table)
         for c in columns:
             folds = c.wraps or (folded and c.words)
@@ -153,8 +154,7 @@ class Table(JupyterMixin, Generic[R]):
     def _fitting(self, width: int) -> tuple[list[Column[R]], int, bool]:
         """The columns that fit, in the table's order, what room they leave, and whether words fold.
 
-        Room below 0 is what is missing; a column less than that many is missing where they stand
-        closer.
+        Room below 0 is what is missing; columns that stand closer need one less for each gap.
         """
         for folded in (False, True):
             room, kept = width, list[Column[R]]()
@@ -163,13 +163,13 @@ class Table(JupyterMixin, Generic[R]):
                 if not column.spare or (self._said(column) and need <= room):
                     kept.append(column)
                     room -= need
-            if room + len(kept) >= 0:
+            if room + len(kept) >= 1:
                 break
         return [column for column in self.columns if column in kept], room, folded
 
     def _need(self, column: Column[R], *, folded: bool) -> int:
         cells = [_tall(c, words=column.words) for c in (column.head, *map(column.cell, self.rows))]
-        longest = [max(map(len, text.split("\n"))) for text in cells]
+        longest = [max(map(cell_len, text.split("\n"))) for text in cells]
         folds = column.wraps or (folded and column.words)
         return _GAP + (max(longest[0], min(max(longest), _FOLDED)) if folds else max(longest))
 
@@ -177,7 +177,7 @@ class Table(JupyterMixin, Generic[R]):
 def csv_of(lines: Sequence[Mapping[str, Any]]) -> str:
     """Returns CSV with a column for every key, in the order of their coming.
 
-    What is not known is empty, and a text that a spreadsheet would run is made harmless.
+    What is not known is empty, and a text stands on one line.
     """
     cells = [{csv_cell(key): csv_cell(v) for key, v in line.items()} for line in lines]
     text = io.StringIO()

@@ -2,10 +2,12 @@
 
 import pickle
 from collections.abc import Sequence
-from math import inf
+from math import inf, nan
+from numbers import Real
 from typing import Any, cast
 
 from gfcr.errors import shown
+from gfcr.loop.together import verify_all
 from gfcr.part import Part
 from gfcr.tasks.base import Asked, Problems, Task, Verdict
 from gfcr.testing.factories import TEXT
@@ -35,7 +37,8 @@ def verifies(kind: str, part: Task) -> None:
     for verdict in (found := _verdicts(part)):
         hold(isinstance(verdict, Verdict), f"`verify` gave {shown(verdict)}: give a Verdict")
         given = shown(reward := verdict.reward)
-        inside = reward is None or (low <= reward <= high and abs(reward) < inf)
+        number = float(reward) if isinstance(reward, Real) else nan
+        inside = reward is None or (low <= number <= high and abs(number) < inf)
         hold(inside, f"`verify` gave the reward {given}: give a number in [{low}, {high}]")
     hold(_verdicts(part) == found, "its verdicts are others when asked again")
     copy = pickle.loads(pickle.dumps(part))
@@ -64,4 +67,4 @@ def laws_of(kind: str, part: Part) -> tuple[Law, ...]:
 def _verdicts(task: Task) -> list[Any]:
     prompts = task.problems(TEXT).train[:4]
     texts = [(p, text) for p in prompts for text in (p.answer, f"#{p.answer}", "?")]
-    return list(task.verify_all([Asked(prompt=p, text=text) for p, text in texts]))
+    return verify_all(task, [Asked(prompt=p, text=text) for p, text in texts])

@@ -1,10 +1,7 @@
 """Overrides of the command line, as in Hydra: `key=value`, `+key=value` and `~key`."""
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
-
-import yaml
 
 from gfcr.errors import ConfigError, shown, unknown_name
 from gfcr.values import reading
@@ -52,8 +49,7 @@ def parse_override(text: str) -> Override:
     if text.startswith("~"):
         return Override(dotted, None, removes=True)
     made = Override(dotted, reading.parse(value, where=f"override {shown(dotted)}"))
-    tokens: list[Any] = [*yaml.scan(value)]  # pyright: ignore[reportUnknownMemberType]
-    if any("#" in value[a.end_mark.index : b.start_mark.index] for a, b in pairwise(tokens)):
+    if reading.has_comment(value):
         raise ConfigError(
             f"override {shown(text)} is not allowed: behind # is a comment in YAML, which would be "
             f"lost. Give the value in quotes of its own, as '{dotted}=\"...\"'."

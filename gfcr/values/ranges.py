@@ -81,7 +81,8 @@ def conform(value: Any, hint: Any, *, key: str) -> Any:
     try:
         return adapter(hint).validate_python(value)
     except (ValueError, OverflowError, RecursionError) as error:
-        near = did_you_mean(str(value), get_args(hint)) if get_origin(hint) is Literal else ""
+        words = [word for word in get_args(hint) if isinstance(word, str)]
+        near = did_you_mean(value, words) if isinstance(value, str) else ""
         told = f"{key}={shown(value)} is not allowed: give {describe(hint)}.{near}"
         raise ConfigError(told) from error
 

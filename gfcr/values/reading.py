@@ -4,9 +4,9 @@ Scalars follow YAML 1.2's core: `1e-9` is a number; `no`, `012` and `1:30` are t
 and occur once. `${...}` is text too: `gfcr.values.interpolation` resolves it.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
@@ -56,10 +56,25 @@ class _Loader(SafeLoader):
 class _Dumper(yaml.SafeDumper):
     """Quotes text that this module would read as another type."""
 
+    # libyaml reads these as ends of lines where they are not escaped, PyYAML writes them as such.
+    breaks: ClassVar[str] = "\x85\u2028\u2029"
+
     def ignore_aliases(self, data: Any) -> bool:
         """Writes a value that occurs twice in full each time, without anchor and alias."""
         return True
 
+    def text(self, text: str) -> Any:
+        """Writes text; what would break a line stands escaped, in double quotes."""
+        style = '"' if set(text) & set(self.breaks) else None
+        own: Any = self  # partially typed
+        return own.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+class _OneLine(_Dumper):
+    breaks: ClassVar[str] = "\n\x85\u2028\u2029"
+
+
+_Dumper.add_representer(str, _Dumper.text)
 
 for _name, (_pattern, _first) in _SCALARS.items():
     for _class in (_Loader, _Dumper):
@@ -127,22 +142,32 @@ def _lines(
             yield from _lines(loader, value, place)
 
 
-def write(values: Mapping[str, Any], *, width: int = 100, flow: bool | None = False) -> str:
+def write(values: Mapping[str, Any], *, flow: bool | None = False) -> str:
     """Returns YAML text that `parse` reads as the same values."""
+    return _dumped(values, by=_Dumper, width=100, flow=flow)
+
+
+def inline(value: Any) -> str:
+    """Returns one line of YAML."""
+    text = _dumped({"k": value}, by=_OneLine, width=1_000_000, flow=True).strip()
+    return text.removeprefix("{k: ").removesuffix("}")
+
+
+def has_comment(text: str) -> bool:
+    """Tells whether valid YAML text has a comment."""
+    tokens: list[Any] = [*yaml.scan(text, Loader=_Loader)]  # pyright: ignore[reportUnknownMemberType]
+    return any("#" in text[a.end_mark.index : b.start_mark.index] for a, b in pairwise(tokens))
+
+
+def _dumped(values: Mapping[str, Any], *, by: type[_Dumper], width: int, flow: bool | None) -> str:
     return yaml.dump(
         dict(values),
-        Dumper=_Dumper,
+        Dumper=by,
         sort_keys=False,
         allow_unicode=True,
         width=width,
         default_flow_style=flow,
     )
-
-
-def inline(value: Any) -> str:
-    """Returns one line of YAML; JSON, which is YAML too, where YAML would take several."""
-    text = write({"k": value}, width=1_000_000, flow=True).strip()
-    return json.dumps(value) if "\n" in text else text.removeprefix("{k: ").removesuffix("}")
 
 
 def _check_depth(value: Any, *, where: str, depth: int) -> None:

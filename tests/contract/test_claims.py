@@ -55,7 +55,9 @@ def test_a_claim_can_be_asked(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_committed_entries_are_of_claims_as_they_stand() -> None:
-    for made in entry.read_all(ROOT / entry.FOLDER):
+    entries = entry.read_all(ROOT / entry.FOLDER)
+    assert entries
+    for made in entries:
         current = claim.read(made["strategy"])
         assert entry.claim_of(made) == current, f"gfcr claims {made['strategy']} --run --write"
         assert len(made["measured"]["seeds"]) >= 2
@@ -70,5 +72,5 @@ def test_the_table_of_regimes_is_what_their_cards_say() -> None:
     spec.loader.exec_module(script)
     text = script.REGIMES.read_text()
     assert script.regimes(text) == text, "run scripts/claims.py"
-    cards = (ROOT / regime.FOLDER).glob("*.card.json")
-    assert all(f"\n| {path.name.partition('.')[0]} | " in text for path in cards)
+    cards = [*(ROOT / regime.FOLDER).glob("*.card.json")]
+    assert cards and all(f"\n| {path.name.partition('.')[0]} | " in text for path in cards)

@@ -57,6 +57,10 @@ def digits(values: np.ndarray) -> list[str]:
     return [f"{v:.4g}" for v in values]
 
 
+def test_every_strategy_is_recorded_and_no_other() -> None:
+    assert RECORDED.keys() == {*strategies.names()}, "python -m tests.contract.test_same_batches"
+
+
 @pytest.mark.parametrize("name", RECORDED)
 def test_batches_are_as_they_were(name: str) -> None:
     for rates, of in RATES.items():

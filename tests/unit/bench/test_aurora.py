@@ -1,9 +1,18 @@
 """A stream that does not stop, and when a draft has recovered."""
 
-from benchmarks.aurora.measure import Played, length_of, recovered
+from itertools import cycle
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from benchmarks.aurora.measure import Played, learning, length_of, recovered
+from benchmarks.aurora.scene import Plan
 from benchmarks.aurora.stream import Block, Stream
 from gfcr.engine.base import EngineStats
 from gfcr.engine.fake import Fake, FakeEngine
+from gfcr.speculation.online import Online
 from gfcr.types import Prompt, Sampling
 
 
@@ -37,3 +46,18 @@ def test_a_stream_keeps_as_many_in_flight_and_counts_each_request_once() -> None
     assert stream.ended == 100 and stream.failed == 0
     assert sum(b.requests for b in (first, *rest)) <= 100
     assert first.spent.generated_tokens > 0
+
+
+def test_what_is_in_flight_ends_before_the_learner_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = FakeEngine(Fake(), seed=0)
+    stream = Stream(engine=engine, sampling=Sampling(max_tokens=20), running=8, block=10)
+    scene: Any = SimpleNamespace(plan=Plan(), stream=stream)
+    left: list[int] = []
+    monkeypatch.setattr(Online, "stop", lambda online: left.append(len(stream._live)))
+    prompts = cycle([Prompt(id="p", tokens=(1, 2), text="", answer="")])
+    with learning(scene, folder=tmp_path, every=24) as online:
+        next(stream.blocks(prompts, seed=0))
+        assert stream._live and online.steps == 8
+    assert left == [0]

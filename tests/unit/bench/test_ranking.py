@@ -90,7 +90,7 @@ def test_of_arms_that_tie_any_one_is_the_winner() -> None:
     recorded = ranking.read(records((*RATES, RATES[-1])))
     (race, *_) = ranking.races(recorded, rule=halving(5, 3), arms=13, resamples=1)
     assert race.kept and race.regret == 0
-    assert ranking.winner_agreement(recorded, arms=13, resamples=20) == 1
+    assert ranking.winner_agreement(recorded, resamples=20) == 1
 
 
 def test_restarts_are_paid_for() -> None:

@@ -11,7 +11,9 @@ from benchmarks import time_report
 from benchmarks.time_to_target import STOCK, Measured, Spent, course, measure, ratio, spent_by
 from gfcr.errors import ConfigError
 from gfcr.sweep import from_values
+from gfcr.tracking.curve import mean_of
 from gfcr.tracking.folder import RunFolder
+from tests.cases import over
 from tests.launchers import values_of
 
 CURVE = [(0, 0, 0.0, 0.4), (2, 1000, 10.0, 0.5), (4, 2000, 20.0, 0.7), (6, 3000, 30.0, 0.6)]
@@ -32,6 +34,23 @@ def test_a_run_is_there_where_the_mean_with_the_next_evaluation_is_too() -> None
     assert (found.there, found.updates, found.tokens, found.seconds) == (True, 4, 2000, 20.0)
     assert found.score == 0.6
     assert not spent_by(CURVE, target=0.7, wall_s=40.0).there, "by luck of one evaluation"
+
+
+@over(
+    ("rewards", "bounds", "mean"),
+    [
+        ((1.0, None), (-1.0, 1.0), 0.0),
+        ((None, None), (-1.0, 1.0), -1.0),
+        ((None, None), None, 0.0),
+        ((1.0, 0.0, None, None), (-math.inf, 1.0), 0.25),
+        ((-2.0, None), None, -2.0),
+        ((0.5, 1.0), (0.0, 1.0), 0.75),
+    ],
+)
+def test_what_nobody_could_score_counts_with_stock_trl_as_it_does_here(
+    rewards: tuple[float | None, ...], bounds: tuple[float, float] | None, mean: float
+) -> None:
+    assert mean_of(rewards, bounds=bounds) == mean
 
 
 def test_a_run_that_never_is_has_spent_everything() -> None:
@@ -90,6 +109,14 @@ def test_ratios_that_are_all_equal_have_no_limits() -> None:
         [measured(STOCK, 40, 80), measured("a", 10, 20)], study=study, target=1
     )
     assert found["arms"][0]["seconds_ratio"]["low"] is None
+    assert "| 0.25 |" in time_report.text(found)[1].markdown()
+
+
+def test_a_ratio_of_one_seed_has_no_limits() -> None:
+    study = from_values({"arms": {"a": {"strategy": "grpo"}}, "seeds": [0]}, where="test")
+    found = time_report.data([measured(STOCK, 40), measured("a", 10)], study=study, target=1)
+    words = "\n".join(map(str, time_report.text(found)))
+    assert "best: a, 0.25 of the time" in words and not found["reached_goal"]
     assert "| 0.25 |" in time_report.text(found)[1].markdown()
 
 

@@ -15,7 +15,8 @@ FAKE = [
 
 
 def test_an_experiment_s_updates_are_measured_and_leave_nothing(tmp_path: Path) -> None:
-    done = gfcr("bench", "updates", BASE, *FAKE, "--updates", 3, "--json", cwd=tmp_path)
+    small = ("budget.generated_tokens=10", "--updates", 3)  # it bounds a run, not what is measured
+    done = gfcr("bench", "updates", BASE, *FAKE, *small, "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["updates"], found["rollouts"], found["model"]) == (3, 16, "none")

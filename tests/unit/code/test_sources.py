@@ -101,6 +101,19 @@ def test_an_edit_of_code_that_ran_is_told_by_name(case: str, theirs: Path, tmp_p
     assert differ == {f"gfcr.code.{unit}"}
 
 
+def test_what_editors_leave_beside_code_is_no_code(theirs: Path) -> None:
+    def told() -> dict[str, str]:
+        return sources.units({"my_parts.filters"})
+
+    (theirs / "my_parts" / "filters.py").write_text("SIZE = 1\n")
+    before = told()
+    copies = theirs / "my_parts" / ".ipynb_checkpoints"
+    copies.mkdir()
+    (copies / "filters-checkpoint.py").write_text("SIZE = 0\n")
+    (theirs / "my_parts" / ".#filters.py").symlink_to("me@here.1")
+    assert told() == before and before.keys() == {"my_parts"}
+
+
 STRATEGY = """
 from gfcr.strategy import Strategy
 from gfcr_strategies.grpo import grpo

@@ -224,6 +224,20 @@ TASKS: dict[str, tuple[str, str]] = {
 """,
         "`verify` gave the reward nan",
     ),
+    "gives a word": (
+        """
+    def verify(self, prompt, *, text):
+        return Verdict(reward="right")
+""",
+        "`verify` gave the reward 'right': give a number",
+    ),
+    "leaves some out": (
+        """
+    def verify_all(self, asked):
+        return [self.verify(each.prompt, text=each.text) for each in asked[1:]]
+""",
+        "for 12 completions",
+    ),
     "gives too much": (
         """
     def verify(self, prompt, *, text):
@@ -306,6 +320,22 @@ def test_what_breaks_one_says_which(case: str, tmp_path: Path, capfd: Any) -> No
     code, data = told(capfd, f"{tmp_path / 'it.py'}:It")
     assert code == 1 and data["broken"] >= 1
     assert any(said in law["broken"] for law in data["laws"])
+
+
+UNMEASURED = """class It(Control, Observer):
+    \"\"\"Measures the mean of what it has not seen yet.\"\"\"
+
+    def observe(self, harvest, *, view):
+        pass
+
+    def metrics(self):
+        return {"mean": float("nan")}
+"""
+
+
+def test_a_metric_may_be_unknown_yet(tmp_path: Path, capfd: Any) -> None:
+    (tmp_path / "it.py").write_text(HEAD + UNMEASURED)
+    assert told(capfd, f"{tmp_path / 'it.py'}:It")[0] == 0
 
 
 def test_a_task_is_asked_its_laws_and_runs_a_strategy(tmp_path: Path, capfd: Any) -> None:

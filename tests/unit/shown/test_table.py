@@ -47,6 +47,18 @@ def test_a_narrow_terminal_leaves_spare_columns_out_and_cuts_nothing_off(width: 
     assert any("[+0.40, +0.60]" in line for line in lines)
 
 
+@over("name", ["a name" * 5, "名前" * 8])
+def test_a_figure_beside_words_is_whole_at_every_width(name: str) -> None:
+    columns: tuple[Column[str], ...] = (
+        Column("arm", lambda row: row, words=True),
+        Column("n", lambda row: 12345.5, ".1f"),
+    )
+    for width in range(16, 50):
+        console = Console(width=width, record=True, file=io.StringIO())
+        console.print(Table(rows=[name], columns=columns))
+        assert "12345.5" in console.export_text(), width
+
+
 WIDE: tuple[Column[str], ...] = (
     Column("arm", lambda row: row, words=True),
     Column("what it does", lambda row: "words " * 6 + row, words=True, wraps=True),

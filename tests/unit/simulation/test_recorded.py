@@ -5,12 +5,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow
 import pytest
 import yaml
+from pyarrow import parquet
 
-from benchmarks.simulation.recorded import calibrate
+from benchmarks.simulation.recorded import Calibration, calibrate
+from benchmarks.systems.stages import decoding
 from gfcr.errors import CheckpointError
 from gfcr.speculation.cost import PassCost
+from gfcr.tracking.folder import RunFolder
 from tests.commands import gfcr
 
 STEP_S, TOKEN_S = 0.02, 0.0005
@@ -54,6 +59,11 @@ def test_the_engines_cost_is_recovered_and_the_run_plays_again(tmp_path: Path) -
     assert calibration["simulated_s"] == pytest.approx(calibration["generate_s"], rel=1e-6)
     assert [arm["draft"] for arm in data["arms"]] == ["0", "0", "3", "3"]
     assert picture.read_bytes().startswith(b"\x89PNG")
+    file = RunFolder(run).updates[3]
+    rows = parquet.read_table(file).to_pylist()
+    replayed = pyarrow.Table.from_pylist([{**row, "origin": "replay"} for row in rows])
+    parquet.write_table(replayed, file)
+    assert calibrate(run).updates == 5, "an update that sampled nothing has no lengths"
 
 
 def test_the_sub_stages_of_a_step_are_its_measured_seconds(tmp_path: Path) -> None:
@@ -71,6 +81,20 @@ def test_the_sub_stages_of_a_step_are_its_measured_seconds(tmp_path: Path) -> No
     assert [n["stage"]["needs"] for n in nodes] == before, "one after the other"
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert "rollouts a pass" in gfcr("simulate", "jigsaw", "--graph", run).stdout
+
+
+def test_quantiles_that_are_the_same_part_two_bands() -> None:
+    lengths = np.array([40] * 30 + [60] * 2)
+    found = Calibration(
+        **{"run_id": "r", "updates": 2, "lengths": (lengths, lengths), "max_running": 64},
+        **{"cost": PassCost(base_s=1.0, token_s=0.1), "cost_error": 0.0, "generate_s": 1.0},
+        **{"forward_passes": 60, "train_s": 1.0, "prepare_s": 1.0},
+    )
+    nodes = decoding(found)
+    assert [(n.stage.kind, n.tokens, n.running) for n in nodes] == [
+        *(("decode-0", "1 to 40", 32), ("tail", "41 to 60", 2)),
+    ]
+    assert sum(n.stage.work_s for n in nodes) == pytest.approx(found.generate_s)
 
 
 def test_a_run_with_too_few_updates_is_refused(tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def test_constant_acceptance_has_the_length_asked_for(length: float, draft: int)
     assert found.length(draft) == pytest.approx(length, rel=1e-6)
 
 
-@over("shares", [(), (0.5, 0.6), (1.2,), (-0.1,)])
+@over("shares", [(), (0.5, 0.6), (1.2,), (-0.1,), (float("nan"),), (0.5, float("nan"))])
 def test_impossible_shares_are_refused(shares: tuple[float, ...]) -> None:
     with pytest.raises(ConfigError, match="acceptance"):
         Acceptance(shares)

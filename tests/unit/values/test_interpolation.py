@@ -265,6 +265,7 @@ def test_overrides_are_hydras() -> None:
         assert after(*order)["strategy"] == {"n": 4, "name": "grpo"}
     for text in ("'x #'", '"####"', "x#", "'it''s #'", "['a # b']"):
         assert after(f"a.n={text}")["a"]["n"] == yaml.safe_load(text)
+    assert after("a.words=[\tx,\ty]")["a"]["words"] == ["x", "y"], "a tab is a gap"
     unnamed = merging.merge({"trainer": {"max_steps": 3}}, {"trainer": {"name": "dry"}})
     assert unnamed == {"trainer": {"name": "dry"}}, "a name for the usual part is another name"
     for wrong, said in {

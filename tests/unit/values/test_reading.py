@@ -33,6 +33,14 @@ def test_what_is_written_is_read(values: dict[str, Any]) -> None:
     assert reading.parse(reading.write(values), where="t") == values
 
 
+@given(st.text("a #:'\"{\t\n\r\x85\u2028\u2029😀", max_size=6))
+def test_what_ends_a_line_is_read_and_fits_in_one(text: str) -> None:
+    values = {"k": [text, {"x": text}]}
+    assert reading.parse(reading.write(values), where="t") == values
+    line = reading.inline(values)
+    assert reading.parse(line, where="t") == values and line.splitlines() == [line]
+
+
 def test_values_are_read_as_written() -> None:
     text = "a: 1e-9\nb: no\nc: 012\nd: 1:30\ne: 0x1F\nf: 1_000\n4: x\non: true\ng:\n"
     assert reading.parse(text, where="t") == {
