@@ -4,7 +4,9 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
+from statistics import fmean
 from typing import Any, final
 
 from gfcr.config import Experiment
@@ -12,7 +14,7 @@ from gfcr.errors import ConfigError
 from gfcr.loop.scoring import verify_safely
 from gfcr.process.tokenizer import tokenizer_of
 from gfcr.tasks.base import Codec, Task
-from gfcr.tracking.curve import mean_of, reached
+from gfcr.tracking.curve import reached
 from gfcr.train.loading import quiet_transformers
 from gfcr.train.trl import Trl, classes
 from gfcr.types import Prompt
@@ -150,6 +152,19 @@ def _engine_settings(settings: dict[str, Any]) -> Generator[None]:
         yield
     finally:
         holder.LLM = stock
+
+
+def mean_of(rewards: Sequence[float | None], *, bounds: tuple[float, float] | None) -> float:
+    """Returns the mean of rewards as `tracking.curve.floored` has it.
+
+    Args:
+        rewards: of all answers; None is one that nobody could score.
+        bounds: of the task's rewards, if it declares any.
+    """
+    scored = [reward for reward in rewards if reward is not None]
+    declared = bounds is not None and isfinite(bounds[0])
+    low = bounds[0] if bounds and declared else min(0.0, fmean(scored) if scored else 0.0)
+    return fmean(low if reward is None else reward for reward in rewards)
 
 
 def _callback(

@@ -1,6 +1,6 @@
 """Counts right and wrong answers of a group."""
 
-from gfcr.stats.prompts import rewards
+from gfcr.handles.prompts import rewards
 from gfcr.types import Group
 
 

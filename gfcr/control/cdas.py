@@ -7,8 +7,8 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from gfcr.handles.prompts import TrainingSet, training_set, visit
 from gfcr.stages import Control, Harvest, Observer, Selector, View
-from gfcr.stats.prompts import TrainingSet, training_set, visit
 from gfcr.types import Prompt
 from gfcr.values.ranges import Finite
 

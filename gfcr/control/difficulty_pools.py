@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final, final
 
 from gfcr.errors import ConfigError
+from gfcr.handles.prompts import TrainingSet, rewards, training_set
 from gfcr.stages import Control, Harvest, Observer, Selector, View
-from gfcr.stats.prompts import TrainingSet, rewards, training_set
 from gfcr.types import Prompt
 from gfcr.values.ranges import Finite, Share
 

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, final
 import numpy as np
 from annotated_types import Interval
 
+from gfcr.handles.prompts import rewards
 from gfcr.stages import Control, Harvest, Observer, Selector, View
-from gfcr.stats.prompts import rewards
 from gfcr.types import Group, Prompt
 from gfcr.values.ranges import Count, Share, SomeShare
 

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Literal, final
 import numpy as np
 from annotated_types import Interval
 
+from gfcr.handles.prompts import candidates, visit
 from gfcr.stages import Control, Harvest, Observer, Selector, View
-from gfcr.stats.prompts import candidates, visit
 from gfcr.types import Prompt
 from gfcr.values.ranges import Finite, Positive, Share
 

@@ -9,8 +9,8 @@ import numpy as np
 from annotated_types import Interval
 from numpy.typing import NDArray
 
+from gfcr.handles.prompts import candidates, visit
 from gfcr.stages import Control, Harvest, Observer, Selector, View
-from gfcr.stats.prompts import candidates, visit
 from gfcr.types import Prompt
 from gfcr.values.ranges import Count, Finite, NonNegative, Positive, Share
 

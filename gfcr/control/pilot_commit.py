@@ -7,6 +7,7 @@ from typing import ClassVar, final
 from gfcr.control._outcomes import outcomes
 from gfcr.control._rounds import uncounted
 from gfcr.errors import ConfigError
+from gfcr.handles.prompts import besides
 from gfcr.part import Recipe
 from gfcr.stages import (
     Control,
@@ -18,7 +19,6 @@ from gfcr.stages import (
     Selector,
     View,
 )
-from gfcr.stats.prompts import besides
 from gfcr.types import Group, Prompt
 from gfcr.values.ranges import Count, Finite, Share
 

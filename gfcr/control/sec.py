@@ -8,8 +8,8 @@ from typing import ClassVar, final
 import numpy as np
 
 from gfcr.errors import ConfigError
+from gfcr.handles.prompts import TrainingSet, rewards, training_set
 from gfcr.stages import Control, Harvest, Observer, Selector, View
-from gfcr.stats.prompts import TrainingSet, rewards, training_set
 from gfcr.types import Prompt
 from gfcr.values.ranges import Positive, SomeShare, Word
 

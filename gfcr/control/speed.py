@@ -8,6 +8,7 @@ import numpy as np
 
 from gfcr.control._rounds import uncounted
 from gfcr.errors import BatchCannotFill
+from gfcr.handles.prompts import rewards
 from gfcr.part import Recipe
 from gfcr.stages import (
     Control,
@@ -20,7 +21,6 @@ from gfcr.stages import (
     SampleMore,
     View,
 )
-from gfcr.stats.prompts import rewards
 from gfcr.types import Group
 from gfcr.values.ranges import Count, Natural
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, final
 
+from gfcr.handles.prompts import TrainingSet, training_set
 from gfcr.stages import Control, Selector, View
-from gfcr.stats.prompts import TrainingSet, training_set
 from gfcr.types import Prompt
 
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, final
 
+from gfcr.handles.prompts import rewards
 from gfcr.stages import Control, Harvest, Observer, Selector, View
-from gfcr.stats.prompts import rewards
 from gfcr.types import Group, Prompt
 from gfcr.values.ranges import Count, Share
 

@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, final
 import numpy as np
 from annotated_types import Interval
 
+from gfcr.handles.subsets import max_variance
 from gfcr.stages import Filter, View
-from gfcr.stats.subsets import max_variance
 from gfcr.types import Group
 
 

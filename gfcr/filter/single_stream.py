@@ -9,8 +9,8 @@ from annotated_types import Interval
 
 from gfcr.errors import ConfigError
 from gfcr.filter._standard import standardised
+from gfcr.handles.prompts import rewards
 from gfcr.stages import BatchMap, Filter, Harvest, Observer, Selector, View
-from gfcr.stats.prompts import rewards
 from gfcr.types import Group, Prompt, Rollout
 from gfcr.values.ranges import Count, Natural, Positive, SomeShare
 

@@ -6,10 +6,10 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from gfcr.handles.prompts import besides, visit
 from gfcr.part import Recipe
 from gfcr.replay._successes import Solved
 from gfcr.stages import Allocator, Harvest, Job, Selector, View
-from gfcr.stats.prompts import besides, visit
 from gfcr.types import Group, Prompt, Rollout
 from gfcr.values.ranges import Positive, Share
 

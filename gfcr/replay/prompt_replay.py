@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, final
 
 from gfcr.errors import ConfigError
+from gfcr.handles.prompts import besides, visit
 from gfcr.stages import Harvest, Replay, Selector, View
-from gfcr.stats.prompts import besides, visit
 from gfcr.types import Prompt
 from gfcr.values.ranges import Count, Finite, Natural, Share
 

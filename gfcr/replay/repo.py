@@ -8,8 +8,8 @@ from typing import ClassVar, Literal, final
 import numpy as np
 
 from gfcr.errors import ConfigError
+from gfcr.handles.subsets import max_variance
 from gfcr.stages import Harvest, Recaller, Replay, View
-from gfcr.stats.subsets import max_variance
 from gfcr.types import Group, Rollout
 from gfcr.values.memory import remember
 from gfcr.values.ranges import Count

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, final
 
+from gfcr.handles.prompts import rewards
 from gfcr.stages import Harvest, Replay, Selector, View
-from gfcr.stats.prompts import rewards
 from gfcr.types import Prompt
 from gfcr.values.ranges import Count, Finite, Natural, SomeShare
 

@@ -1,8 +1,6 @@
 """The curve of a run's held-out score, as its result records it."""
 
 from collections.abc import Mapping, Sequence
-from math import isfinite, nan
-from statistics import fmean
 from typing import Any, TypeAlias
 
 Point: TypeAlias = tuple[float, float, float, float]
@@ -20,31 +18,15 @@ def floored(result: Mapping[str, Any]) -> list[Point]:
     least, _ = result.get("reward_range") or (None, None)
     curve: Sequence[Sequence[float]] = result.get("curve") or ()
     lost: Sequence[int] = result.get("unscorable") or [0] * len(curve)
-    return [
-        (update, tokens, seconds, _floor(score, share=num / total if num else 0.0, least=least))
-        for (update, tokens, seconds, score), num in zip(curve, lost, strict=True)
-    ]
-
-
-def mean_of(rewards: Sequence[float | None], *, bounds: tuple[float, float] | None) -> float:
-    """Returns the mean of rewards as `floored` has it: None is an answer that nobody could score.
-
-    Args:
-        rewards: of all answers.
-        bounds: of the task's rewards, if it declares any.
-    """
-    scored = [reward for reward in rewards if reward is not None]
-    least = bounds[0] if bounds and isfinite(bounds[0]) else None
-    mean = fmean(scored) if scored else nan
-    return _floor(mean, share=1 - len(scored) / len(rewards), least=least)
-
-
-def _floor(score: float, *, share: float, least: float | None) -> float:
-    """Returns a mean over all answers, of which a share has no reward; `score` is the others'."""
-    # Undeclared, the lowest reward is taken to be 0, or the mean where that is lower.
-    low = min(0.0, score) if least is None else least
-    # Where no answer was scored the mean is NaN.
-    return (1 - share) * (score if share < 1 else 0.0) + share * low if share else score
+    found: list[Point] = []
+    for (update, tokens, seconds, score), num in zip(curve, lost, strict=True):
+        share = num / total if num else 0.0
+        # Undeclared, the lowest reward is taken to be 0, or the mean where that is lower.
+        low = min(0.0, score) if least is None else least
+        # Where no answer was scored the mean is NaN.
+        floor = (1 - share) * (score if share < 1 else 0.0) + share * low if num else score
+        found.append((update, tokens, seconds, floor))
+    return found
 
 
 def reached(points: Sequence[Point], *, target: float) -> Point | None:

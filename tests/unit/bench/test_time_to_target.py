@@ -8,10 +8,10 @@ import pytest
 from scipy import stats
 
 from benchmarks import time_report
+from benchmarks.stock_trainer import mean_of
 from benchmarks.time_to_target import STOCK, Measured, Spent, course, measure, ratio, spent_by
 from gfcr.errors import ConfigError
 from gfcr.sweep import from_values
-from gfcr.tracking.curve import mean_of
 from gfcr.tracking.folder import RunFolder
 from tests.cases import over
 from tests.launchers import values_of

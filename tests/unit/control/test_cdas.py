@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from gfcr.control.cdas import Cdas
+from gfcr.handles.prompts import training_set
 from gfcr.stages import Harvest
-from gfcr.stats.prompts import training_set
 from gfcr.testing import factories as make
 from gfcr.types import Prompt
 from tests import chosen

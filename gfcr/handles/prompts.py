@@ -1,26 +1,15 @@
 """Functions shared by parts that choose prompts: candidates, training set and visits."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, final
 
+from gfcr.handles.view import View
 from gfcr.types import Group, Prompt
 from gfcr.values.notes import EPISODE
 
 HELPED: Final = frozenset({"hint", "repair"})
 """Notes of rollouts that were told part of the answer, or what was wrong with an earlier one."""
-
-
-class Source(Protocol):
-    """A source of prompts; `stages.View` is one."""
-
-    def draw(self, num: int) -> list[Prompt]:
-        """Takes the next prompts."""
-        ...
-
-    def put_back(self, prompts: Sequence[Prompt]) -> None:
-        """Gives prompts back: they are drawn next, in this order."""
-        ...
 
 
 @final
@@ -35,7 +24,7 @@ class TrainingSet:
         return self
 
 
-def candidates(view: Source, *, num: int, least: int) -> list[Prompt]:
+def candidates(view: View, *, num: int, least: int) -> list[Prompt]:
     """Draws `num` different prompts, or those before the first repeat, which is put back.
 
     If these are fewer than `least`, the training set is smaller than that, and repeats are added.
@@ -50,7 +39,7 @@ def candidates(view: Source, *, num: int, least: int) -> list[Prompt]:
     return [*found.values(), *view.draw(max(0, least - len(found)))]
 
 
-def besides(view: Source, *, num: int, taken: Collection[str]) -> list[Prompt]:
+def besides(view: View, *, num: int, taken: Collection[str]) -> list[Prompt]:
     """Draws prompts; one that the batch has is put back, unless the stream has few others."""
     drawn: list[Prompt] = []
     waiting: list[Prompt] = []
@@ -63,7 +52,7 @@ def besides(view: Source, *, num: int, taken: Collection[str]) -> list[Prompt]:
     return drawn
 
 
-def training_set(view: Source) -> TrainingSet:
+def training_set(view: View) -> TrainingSet:
     """Draws the training set: all prompts up to the first repeat, which is put back."""
     found: dict[str, Prompt] = {}
     while (prompt := view.draw(1)[0]).id not in found:

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from gfcr.stats.subsets import max_variance
+from gfcr.handles.subsets import max_variance
 from tests.cases import over
 
 

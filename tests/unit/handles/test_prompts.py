@@ -4,7 +4,7 @@ import copy
 from collections import Counter
 from typing import Any
 
-from gfcr.stats.prompts import candidates, training_set, visit
+from gfcr.handles.prompts import candidates, training_set, visit
 from gfcr.testing import factories as make
 from tests.cases import over
 
