@@ -8,14 +8,13 @@ from gfcr.audit.asked import Asked
 from gfcr.audit.judge import audit_cell
 from gfcr.audit.sampler import Target
 from gfcr.certificate.cell import Cell, Prompts, Verdict
-from gfcr.certificate.record import Certificate, certificate_for, covered, read, write
+from gfcr.certificate.record import certificate_for, covered, read
 from gfcr.certificate.settings import SETTINGS, Setting
 
 __all__ = [
     "SETTINGS",
     "Asked",
     "Cell",
-    "Certificate",
     "Prompts",
     "Setting",
     "Target",
@@ -24,5 +23,4 @@ __all__ = [
     "certificate_for",
     "covered",
     "read",
-    "write",
 ]

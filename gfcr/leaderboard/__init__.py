@@ -10,30 +10,14 @@ from gfcr.errors import ConfigError, unknown_name
 from gfcr.leaderboard.board import Leaderboard
 from gfcr.leaderboard.figures import to_dict, to_json
 from gfcr.leaderboard.ranking import rank
-from gfcr.leaderboard.rows import (
-    ArmCost,
-    ArmSeed,
-    Excluded,
-    Row,
-    Score,
-    Shift,
-    ToTarget,
-    Versus,
-)
+from gfcr.leaderboard.rows import ArmSeed
 from gfcr.leaderboard.tables import caption, remarks, to_csv, to_markdown, to_rich
 from gfcr.tracking.mlflow_store import read_runs
 from gfcr.tracking.records import RunRecord
 
 __all__ = [
-    "ArmCost",
     "ArmSeed",
-    "Excluded",
     "Leaderboard",
-    "Row",
-    "Score",
-    "Shift",
-    "ToTarget",
-    "Versus",
     "baseline_of",
     "build",
     "caption",
