@@ -90,7 +90,7 @@ class GroupReplay(Replay, Planner):
         return {"replayed": float(self.replayed), "kept": float(len(self.kept))}
 
     def _rested(self, kept: Kept, *, step: int) -> bool:
-        return kept.uses < self.reuses and step - kept.step > self.cooldown
+        return step - kept.step > self.cooldown
 
 
 def _made(kept: Kept) -> int:

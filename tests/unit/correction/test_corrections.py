@@ -1,6 +1,7 @@
 """Each correction against its formula, on random updates."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gfcr import strategy as strategies
 from gfcr.correction.band import Band
 from gfcr.correction.base import Corrected, Correction, Learned
 from gfcr.correction.ess_guard import EssGuard
@@ -173,6 +175,13 @@ def test_what_lies_on_an_edge_is_inside(part: Correction) -> None:
     (answer,) = part.correct([learned(gaps=[0.0, 0.0], advantage=-1.0)])
     assert np.all(np.asarray(answer.weight) == 1)
     assert answer.mask_T is None or answer.mask_T.all()
+
+
+@over("level", ["token", "sequence", "geometric"])
+def test_a_weight_for_each_token_is_refused_where_a_rollout_has_one_ratio(level: Any) -> None:
+    plan = strategies.load("rloo", correction={"name": "truncated", "level": level})
+    with pytest.raises(ConfigError) if level == "token" else nullcontext():
+        plan.check()
 
 
 @over("level", ["sequence", "geometric"])

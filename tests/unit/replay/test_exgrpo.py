@@ -46,6 +46,14 @@ def test_half_a_batch_comes_back_once_the_policy_is_good_enough() -> None:
     chosen = late.select(8, view=make.view())
     assert len(chosen) == 8 and len({*late.chosen}) == 4
     assert [p.id for p in chosen[:4]] == late.chosen
+    edge, more = after(rates, begin=0.3), make.view()
+    assert not edge.begun, "a share above, not at, what it begins with"
+    more.round += 1
+    refilled = late.select(4, view=more)
+    assert len({*late.chosen}) == len(late.chosen) == 6 and late.chosen[4:] == [
+        p.id for p in refilled[:2]
+    ]
+    late.chosen = late.chosen[:4]
     view = make.view()
     jobs = [view.job(p) for p in chosen]
     assert [j.num_samples for j in late.allocate(jobs, view=view)] == [3] * 4 + [4] * 4
@@ -62,6 +70,9 @@ def test_a_prompt_that_was_all_right_is_retired_and_one_all_wrong_waits() -> Non
     assert list(part.solved) == ["p1"] and not part.chosen
     part.select(8, view=make.view())
     assert not part.chosen
+    nearly = after({1: 0.5, 2: 0.9}, share=1.0)
+    nearly.rates["p2"] = 1.0  # of a visit whose solutions are not kept yet
+    assert [p.id for p in nearly.select(2, view=make.view())][:1] == nearly.chosen == ["p1"]
 
 
 def test_the_solution_that_the_policy_is_surest_of_is_recalled(monkeypatch: Any) -> None:

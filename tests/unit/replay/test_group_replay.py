@@ -27,12 +27,14 @@ def after(*groups: Group, step: int = 0, **knobs: Any) -> GroupReplay:
     return part
 
 
-def planned(part: GroupReplay, *, missing: int, step: int = 1, later: bool = True) -> list[str]:
+def planned(
+    part: GroupReplay, *, missing: int, step: int = 1, later: bool = True, begun: int = 0
+) -> list[str]:
     view = make.view(step=step)
     if later:
         view.round += 1
-    plan = part.plan(Plan(num_groups=0, target=8, missing=missing), view=view)
-    assert plan.num_groups == len(plan.jobs)
+    plan = part.plan(Plan(num_groups=begun, target=8, missing=missing), view=view)
+    assert plan.num_groups == begun + len(plan.jobs)
     assert all(len(j.resume) == j.num_samples for j in plan.jobs)
     return [j.prompt.id for j in plan.jobs]
 
@@ -47,7 +49,8 @@ def test_those_of_the_largest_priority_fill_what_is_missing() -> None:
     assert found == pytest.approx(wanted, rel=1e-5)
     assert planned(part, missing=2) == ["p2", "p1"]
     assert planned(part, missing=2, later=False) == []
-    assert planned(part, missing=0) == []
+    assert planned(part, missing=0) == [] and planned(part, missing=3, begun=2) == ["p3"]
+    assert part.metrics() == {"replayed": 1, "kept": 3}
 
 
 def test_dead_rejected_and_replayed_groups_are_not_kept() -> None:
@@ -75,8 +78,10 @@ def test_reuse_rest_and_age_are_bounded() -> None:
     part = after(mapped([1, 0], prompt=1), reuses=2, cooldown=1, max_age=6)
     times = [step for step in range(1, 9) if _asked(part, step)]
     assert times == [2, 4]  # rests for an update behind each training, twice at most
-    part = after(mapped([1, 0], prompt=1), reuses=9, cooldown=0, max_age=3)
-    assert [step for step in range(1, 9) if _asked(part, step)] == [1, 2, 3]
+    later = mapped([1, 0], prompt=1)
+    later = replace(later, rollouts=tuple(replace(r, step=4) for r in later.rollouts))
+    part = after(later, step=4, reuses=9, cooldown=0, max_age=3)
+    assert [step for step in range(5, 12) if _asked(part, step)] == [5, 6, 7]
 
 
 def _asked(part: GroupReplay, step: int) -> bool:

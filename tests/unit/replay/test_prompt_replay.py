@@ -37,6 +37,21 @@ def test_the_nearest_to_one_half_come_first() -> None:
     assert part.metrics() == {"again": 2.0, "share": 0.5, "kept": 3.0}
 
 
+def test_the_share_is_of_the_whole_batch_and_a_prompt_has_its_reuses() -> None:
+    part = PromptReplay(cooldown=0, share=0.5, reuses=2)
+    _visit(part, {i: [1.0, 0.0] for i in range(6)})
+    view = make.view(step=1)
+    part.select(2, view=view)
+    view.round += 1
+    part.select(4, view=view)
+    assert len({*part.again}) == len(part.again) == 3 and part.metrics()["share"] == 0.5
+    total = Counter(part.again)
+    for step in range(2, 9):
+        part.select(4, view=make.view(step=step))
+        total.update(part.again)
+    assert total == {f"p{i}": 2 for i in range(6)}
+
+
 @pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(

@@ -31,7 +31,7 @@ def test_the_highest_level_rises_when_enough_of_enough_are_right() -> None:
     assert part.top == 2, "4 of 8 are judged"
     judged(part, 1.0, 1.0, 1.0, 1.0, level=1)
     assert part.top == 2 and part.judged == 4, "of the highest level alone"
-    judged(part, 1.0, 1.0, 1.0, 0.0, None, level=2)
+    judged(part, 0.5, 1.0, 1.0, 0.0, None, level=2)
     assert (part.top, part.judged, part.right) == (3, 0, 0), "6 of 8"
     judged(part, *[1.0] * 5, *[0.0] * 3, level=3)
     assert (part.top, part.judged) == (3, 0), "5 of 8, and counted anew"
@@ -43,6 +43,7 @@ def test_levels_are_drawn_evenly_from_the_window() -> None:
     prompts = part.select(300, view=make.view())
     counts = Counter(part.level_of[p.id] for p in prompts)
     assert set(counts) == {3, 4, 5} and min(counts.values()) > 70
+    assert part.metrics()["made"] == 300
     low = RisingLevels(begin=1, window=4)
     low.select(50, view=make.view())
     assert set(low.level_of.values()) == {0, 1}
