@@ -8,7 +8,7 @@ there is, and 1 / ratio bounds the p-value (Ville's inequality; Vovk & Wang, arX
 
 import importlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import accumulate, pairwise
 from typing import Any, Final, TypeAlias
 
@@ -95,7 +95,7 @@ def copies(e: Evidence, *, siblings: bool) -> Array:
     for a, b in zip(firsts, [*firsts[1:], len(e)], strict=True):
         pool = int(e.prompt_N[a]) if siblings else 0
         places = zip(e.position_N[a:b].tolist(), e.token_N[a:b].tolist(), strict=True)
-        keys = _prefixes(places, pool=pool)
+        keys = [*accumulate(places, lambda key, place: hash((key, *place)), initial=hash(pool))][1:]
         surprise = -np.cumsum(e.given.logp_N[a:b])
         ends = [min(k, len(keys)) for k in PREFIXES]
         parts = [
@@ -182,11 +182,6 @@ def _before(values: Array, starts: Index, lengths: Index) -> Array:
     """Sums the rows before each row, within its group."""
     up = np.cumsum(values, 0) - values
     return np.maximum(up - np.repeat(up[starts], lengths, 0), 0.0)
-
-
-def _prefixes(places: Iterable[tuple[int, int]], *, pool: int) -> list[int]:
-    keys = accumulate(places, lambda key, place: hash((key, *place)), initial=hash(pool))
-    return list(keys)[1:]
 
 
 def _earlier(ratio: Array) -> Array:

@@ -204,7 +204,8 @@ class FakeEngine:
         token = running.done[-1]
         if token in running.request.stop or (token == EOS and not running.request.endless):
             return FinishReason.STOP
-        full = len(running.done) >= running.cap or self._full(running)
+        length = len(running.request.tokens) + len(running.done)
+        full = len(running.done) >= running.cap or length >= self.max_length
         return FinishReason.LENGTH if full else None
 
     def _target(self, running: _Running) -> Next:
@@ -252,6 +253,3 @@ class FakeEngine:
         self._stats += made
         if self._drafting.drafter is not None and self._told:
             self._stats += self._drafting.saw(made, running=len(deltas), seconds=busy)
-
-    def _full(self, running: _Running) -> bool:
-        return len(running.request.tokens) + len(running.done) >= self.max_length

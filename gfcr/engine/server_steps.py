@@ -46,15 +46,11 @@ def by_request(told: Sequence[Sequence[Any]], *, sent: Mapping[str, int]) -> Map
             )
             found.setdefault(key, []).append(one)
     whole: dict[str, Steps] = {}
-    for key in sorted(found, key=_turn):
+    # Each sending has a key of its own, "ID@number".
+    for key in sorted(found, key=lambda key: int(key.rpartition("@")[2])):
         name = key.rpartition("@")[0]
         whole[name] = [*_first(whole.get(name, ()), tokens=sent.get(key, 0)), *found[key]]
     return whole
-
-
-def _turn(key: str) -> int:
-    """Returns which sending a key is of: each has a key of its own, "ID@number"."""
-    return int(key.rpartition("@")[2])
 
 
 def _first(steps: Steps, *, tokens: int) -> Iterator[Traced]:

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache, partial
@@ -53,7 +52,7 @@ def card_of(
         "gfcr.minimum_effect": "" if config.minimum_effect is None else str(config.minimum_effect),
         "gfcr.compares": " ".join(config.compares),
         "gfcr.commit": commit_of(_HERE),
-        CORES: LENT if lease.mine() else _cores(),
+        CORES: LENT if lease.mine() else str(len(os.sched_getaffinity(0))),
         **{f"gfcr.version.{name}": v for name in VERSIONED if (v := _version(name))},
         CODE: sources.ours(),
         **({UNLIKE: unlike} if unlike else {}),
@@ -137,10 +136,6 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def _cores() -> str:
-    return str(len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count())
 
 
 def _git(*words: str, folder: Path) -> str:

@@ -65,7 +65,9 @@ def plan_arm(trials: Sequence[Trial], *, history: Sequence[RunRecord], probes: b
     unit = unit_cost([r for r in ended if family(r.params) == wanted])
     evaluation, budget = first.config.evaluation, first.config.budget
     updates = _updates(first, unit)
-    answers = _evaluations(updates, evaluation.every) * evaluation.prompts * evaluation.samples
+    # Before and after training, and after every `every` updates in between.
+    times = 2 + ((updates - 1) // evaluation.every if evaluation.every else 0)
+    answers = times * evaluation.prompts * evaluation.samples
     return ArmPlan(
         arm=first.config.name,
         strategy=str(first.config.strategy["name"]),
@@ -120,11 +122,6 @@ def _updates(trial: Trial, unit: UnitCost | None) -> int:
     # The update that uses a budget up is made to its end.
     paid = (ceil(bound / cost) for bound, cost in bounds if bound is not None and cost > 0)
     return min([trial.updates, *paid])
-
-
-def _evaluations(updates: int, every: int) -> int:
-    # Before and after training, and after every `every` updates in between.
-    return 2 + ((updates - 1) // every if every else 0)
 
 
 def _source(unit: UnitCost | None, *, probes: bool) -> str:

@@ -115,15 +115,11 @@ def crossed(
     }
     declared = declared_bounds(every)
     low, high = bounds_of(*scores.values(), declared=declared)
+    named = next(iter(levels.values()))
     return Crossed(
-        factors=_factors(levels),
+        factors={f: list(dict.fromkeys(of[f] for of in levels.values())) for f in named},
         arms={frozenset(levels[arm].items()): arm for arm in runs},
         scores=scores,
         seeds=tuple(seeds),
         span=high - low,
     )
-
-
-def _factors(levels: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
-    names = next(iter(levels.values()))
-    return {f: list(dict.fromkeys(chosen[f] for chosen in levels.values())) for f in names}

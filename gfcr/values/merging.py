@@ -105,7 +105,12 @@ def _refuse_nulls(base: Mapping[str, Any], changes: Mapping[str, Any], *, where:
     A study file's own `grpo:` says that; over an arm that has settings, or under a name that no
     arm has, somebody wants it gone, and would compare the baseline with itself.
     """
-    crossed = [(f"factors.{n}", *pair) for n, pair in _pairs(base, changes, key="factors")]
+    first, second = base.get("factors"), changes.get("factors")
+    crossed = (
+        [(f"factors.{n}", first[n], second[n]) for n in first if n in second]
+        if is_mapping(first) and is_mapping(second)
+        else []
+    )
     pairs = [(key, base.get(key), changes.get(key)) for key in ("arms", "factors")]
     for at, before, after in [*pairs, *crossed]:
         if not (is_mapping(before) and before and is_mapping(after)):
@@ -118,16 +123,6 @@ def _refuse_nulls(base: Mapping[str, Any], changes: Mapping[str, Any], *, where:
                 f"take one out, give ~{at}.NAME on the command line; `{{}}` adds one that changes "
                 "nothing."
             )
-
-
-def _pairs(
-    base: Mapping[str, Any], changes: Mapping[str, Any], *, key: str
-) -> list[tuple[str, tuple[Any, Any]]]:
-    """Returns what two mappings give for each name that both have under a key."""
-    first, second = base.get(key), changes.get(key)
-    if not (is_mapping(first) and is_mapping(second)):
-        return []
-    return [(str(n), (first[n], second[n])) for n in first if n in second]
 
 
 def combine(
