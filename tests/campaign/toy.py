@@ -232,7 +232,7 @@ class ToyEngine:
             request_id=request.id,
             tokens=tuple(kept),
             logprobs=logprobs,
-            version=self.version,
+            version=0,
             finish=finish,
         )
 
