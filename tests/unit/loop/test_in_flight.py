@@ -14,8 +14,9 @@ from gfcr.ledger import IN_FLIGHT, TRAINED
 from gfcr.testing import factories as make
 from gfcr.train import state_file
 from gfcr.types import FinishReason, Rollout, RolloutBatch
+from tests import loops
 from tests.cases import over
-from tests.loops import evaluate
+from tests.loops import aborts, evaluate
 
 NAMES = ["grpo", "multi_turn", "treerl", "reinforce_ada"]
 
@@ -136,6 +137,22 @@ def test_a_run_that_is_killed_goes_on_from_its_partial_rollouts(name: str) -> No
         assert run.tokens()["aborted"] >= len(places(afresh)) > 0
     else:
         assert not afresh and used & held, "what was generated is trained on, once"
+
+
+def test_what_judged_groups_lost_and_asked_beside_outlives_a_checkpoint() -> None:
+    parts = [aborts("0"), strategies.load("self_judge").controls["judge"]]
+    run, again = (loops.run(*parts, engine={"max_running": 2}) for _ in range(2))
+    run.making.open(0, update=0)
+    while not run.making.opened[0].view.groups:
+        run.making.turn()
+    assert not run.making.opened[0].done
+    again.load_state_dict(run.state_dict())
+    while not again.making.opened[0].done:
+        again.making.turn()
+    batch = again.close_batch(0)
+    made = [*(r for g in batch.groups for r in g.rollouts), *batch.aborted, *batch.asides]
+    assert len(places(made)) == again.tokens()["generated"]
+    assert IN_FLIGHT not in again.tokens() and closed(again)
 
 
 @over("name", ["answer_stop", "repetition_stop", "treepo"])
