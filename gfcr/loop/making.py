@@ -164,7 +164,8 @@ class Making:
         """Returns all batches in the making, for a checkpoint."""
         opened = [collector.state() for collector in self._open.values()]
         in_flight = self._runner.state_dict()
-        return {"opened": opened, "dropped": list(self._dropped), "in_flight": in_flight}
+        held = {"opened": opened, "dropped": list(self._dropped), "in_flight": in_flight}
+        return {**held, "spent": self._meter.spent}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned."""
@@ -176,7 +177,8 @@ class Making:
             collector.go_on(opened)
             views |= dict.fromkeys(opened.begun, shown(collector.view))
         self._runner.load_state_dict(state["in_flight"], views=views)
-        self._meter = batches.Meter(self._floor.engine, desk=self._floor.desk)
+        engine, desk = self._floor.engine, self._floor.desk
+        self._meter = batches.Meter(engine, desk=desk, spent=state["spent"])
 
     def _joined(self, harvest: Harvest) -> Harvest:
         """Returns the harvest together with those of the batches dropped before it."""

@@ -59,7 +59,8 @@ def test_a_batch_leaves_nothing_in_flight() -> None:
     run = make.pipeline(plan, task=make.CoinTask(rates=(0.4, 0.6)), prompts=3)
     batch = run.next_batch()
     assert batch.aborted and IN_FLIGHT not in run.tokens() and closed(run)
-    assert run.state_dict()["making"] == {"opened": [], "dropped": [], "in_flight": []}
+    held = run.state_dict()["making"]
+    assert [held[name] for name in ("opened", "dropped", "in_flight")] == [[], [], []]
 
 
 def test_an_evaluation_costs_the_batch_in_the_making_nothing() -> None:
@@ -139,7 +140,7 @@ def test_a_run_that_is_killed_goes_on_from_its_partial_rollouts(name: str) -> No
         assert not afresh and used & held, "what was generated is trained on, once"
 
 
-def test_what_judged_groups_lost_and_asked_beside_outlives_a_checkpoint() -> None:
+def test_what_a_batch_has_made_and_cost_outlives_a_checkpoint() -> None:
     parts = [aborts("0"), strategies.load("self_judge").controls["judge"]]
     run, again = (loops.run(*parts, engine={"max_running": 2}) for _ in range(2))
     run.making.open(0, update=0)
@@ -151,7 +152,8 @@ def test_what_judged_groups_lost_and_asked_beside_outlives_a_checkpoint() -> Non
         again.making.turn()
     batch = again.close_batch(0)
     made = [*(r for g in batch.groups for r in g.rollouts), *batch.aborted, *batch.asides]
-    assert len(places(made)) == again.tokens()["generated"]
+    assert len(places(made)) == again.tokens()["generated"] == batch.cost.generated_tokens
+    assert batch.cost.verifier_calls == sum(each.desk.verifier_calls for each in (run, again))
     assert IN_FLIGHT not in again.tokens() and closed(again)
 
 
