@@ -157,7 +157,8 @@ class Making:
         """Parks all requests, and leaves what is done inside out of the batches' cost."""
         self._floor.traffic.park()
         meter = batches.Meter(self._floor.engine, desk=self._floor.desk)
-        yield
+        with self._floor.desk.together.aside():
+            yield
         self._meter.skip(meter)
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,22 +1,36 @@
 """Groups that outlive a batch: they go on in the next one, and from a checkpoint."""
 
 import pickle
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from gfcr import strategy as strategies
 from gfcr.control.oversample import Oversample
 from gfcr.ledger import IN_FLIGHT, TRAINED
+from gfcr.tasks.base import Asked, Verdict
 from gfcr.testing import factories as make
 from gfcr.train import state_file
 from gfcr.types import FinishReason, Rollout, RolloutBatch
 from tests import loops
 from tests.cases import over
 from tests.loops import aborts, evaluate
+
+
+@dataclass(kw_only=True)
+class Ranked(make.CoinTask):
+    """Scores in one call whatever waits, and notes whose answers those are."""
+
+    together: ClassVar[bool] = True
+    calls: list[list[str]] = field(default_factory=list[list[str]])
+
+    def verify_all(self, asked: Sequence[Asked]) -> Sequence[Verdict]:
+        self.calls.append([each.prompt.id for each in asked])
+        return super().verify_all(asked)
+
 
 NAMES = ["grpo", "multi_turn", "treerl", "reinforce_ada"]
 
@@ -73,6 +87,19 @@ def test_an_evaluation_costs_the_batch_in_the_making_nothing() -> None:
     batch, tokens = run.close_batch(0), run.tokens()
     assert batch.cost.generated_tokens == tokens["generated"] - tokens["evaluation"]
     assert tokens["evaluation"] > 0 and closed(run)
+
+
+def test_an_evaluation_s_answers_are_compared_with_none_of_the_batch_in_the_making() -> None:
+    task = Ranked()
+    run = loops.run(task=task, engine={"max_running": 2})
+    run.making.open(0, update=0)
+    while not run.desk.busy:
+        run.making.turn()
+    evaluate(run)
+    assert task.calls == [[prompt.id for prompt in loops.HELDOUT]]
+    while not run.making.opened[0].done:
+        run.making.turn()
+    assert len(task.calls) == 2 and len(task.calls[1]) == 8, "nor is a group torn apart"
 
 
 @pytest.mark.slow
