@@ -82,7 +82,12 @@ class Pipeline:
         self._group = strategy.group_size, prompts
         self._records = records
         self.making = Making(
-            strategy, floor=self._floor, known=self._known, view=self._view, sink=sink
+            strategy,
+            floor=self._floor,
+            known=self._known,
+            view=self._view,
+            update=lambda: self.step,
+            sink=sink,
         )
         """The batches in the making."""
         self.step: int = 0
