@@ -69,14 +69,15 @@ class Pipeline:
         self.stream = stream or PromptStream(train, seed=seed)
         self.ledger = Ledger()
         """The token ledger, which counts every token."""
-        self._known = Known(ledger=self.ledger, heldout=heldout)
+        self.known = Known(ledger=self.ledger, heldout=heldout)
+        """The prompts that were handed out, and the rollouts that may come back."""
         self._floor = Floor(
             engine=engine,
             codec=codec,
             desk=Desk(task),
             seed=seed,
             ledger=self.ledger,
-            heldout=self._known.heldout,
+            heldout=self.known.heldout,
             learns_any_heat=strategy.corrected,
         )
         self._group = strategy.group_size, prompts
@@ -84,7 +85,7 @@ class Pipeline:
         self.making = Making(
             strategy,
             floor=self._floor,
-            known=self._known,
+            known=self.known,
             view=self._view,
             update=lambda: self.step,
             sink=sink,
@@ -241,7 +242,7 @@ class Pipeline:
             "step": self.step,
             "stream": self.stream.state_dict(),
             "ledger": self.ledger.state_dict(),
-            "known": self._known.state_dict(),
+            "known": self.known.state_dict(),
             "generated": self.generated,
             "parts": {name: part.state_dict() for name, part in self.strategy.parts.items()},
             "making": self.making.state_dict(),
@@ -253,7 +254,7 @@ class Pipeline:
         self.step = state["step"]
         self.stream.load_state_dict(state["stream"])
         self.ledger.load_state_dict(state["ledger"])
-        self._known.load_state_dict(state["known"])
+        self.known.load_state_dict(state["known"])
         self._generated_before = state["generated"] - self.engine.stats().generated_tokens
         for name, part in self.strategy.parts.items():
             part.load_state_dict(state["parts"][name])
@@ -269,8 +270,8 @@ class Pipeline:
             stream=self.stream,
             step=step,
             number=number,
-            note=self._known.hand_out,
-            records=lambda folder: self._known.admit(self._records(folder), run=folder),
+            note=self.known.hand_out,
+            records=lambda folder: self.known.admit(self._records(folder), run=folder),
         )
 
     def close(self) -> None:

@@ -35,6 +35,8 @@ class Known:
         # Every checkpoint has an entry for each prompt ever handed out: a digest is small.
         self._prompts: dict[str, str] = {}
         """Digest of each prompt that was handed out, by id."""
+        self._before = frozenset[str]()
+        """Digests of those handed out before the data were exchanged, which may come back."""
         self._lent: dict[int, frozenset[str]] = {}
         """Ids of the rollouts that each batch in the making was given, by the update it is for."""
         self._held: dict[str, tuple[tuple[Span, ...], str, str]] = {}
@@ -50,13 +52,18 @@ class Known:
         """
         for prompt in prompts:
             new = digest((prompt,))
-            if self._prompts.setdefault(prompt.id, new) != new:
+            if new not in self._before and self._prompts.setdefault(prompt.id, new) != new:
                 raise _another(prompt)
         return list(prompts)
 
+    def exchanged(self) -> None:
+        """Lets an id stand for another prompt from here on, as where answers were mended."""
+        self._before, self._prompts = self._before.union(self._prompts.values()), {}
+
     def handed_out(self, prompt: Prompt) -> bool:
         """Tells whether the run handed out exactly this prompt."""
-        return self._prompts.get(prompt.id) == digest((prompt,))
+        own = digest((prompt,))
+        return own in self._before or self._prompts.get(prompt.id) == own
 
     def check_handed_out(self, prompts: Iterable[Prompt]) -> None:
         """Checks that prompts about to be asked or learned from are those the run handed out.
@@ -141,12 +148,13 @@ class Known:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the state for a checkpoint."""
-        return {"prompts": {**self._prompts}, "given": {**self._held}, "lent": {**self._lent}}
+        held = {"prompts": {**self._prompts}, "given": {**self._held}, "lent": {**self._lent}}
+        return {**held, "before": self._before}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned."""
         self._prompts, self._lent = dict(state["prompts"]), dict(state["lent"])
-        self._held = dict(state["given"])
+        self._held, self._before = dict(state["given"]), frozenset(state["before"])
 
 
 def digest(prompts: Iterable[Prompt]) -> str:

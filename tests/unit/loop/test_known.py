@@ -116,6 +116,18 @@ def test_a_state_is_what_was_known_then_and_all_of_it() -> None:
     assert later.state_dict() == state and later.may_return(rollout)
 
 
+def test_prompts_of_before_and_after_an_exchange_of_the_data_are_both_known() -> None:
+    old, new, other = (make.prompt(1, answer=answer) for answer in "123")
+    first = known(make.rollout(of=old))
+    first.exchanged()
+    later = Known(ledger=Ledger(), heldout=[])
+    later.load_state_dict(first.state_dict())
+    later.hand_out([new, old, new])
+    assert later.handed_out(old) and later.handed_out(new) and not later.handed_out(other)
+    with pytest.raises(PartError, match="two prompts of the task have one id"):
+        later.hand_out([other])
+
+
 def test_what_another_run_recorded_is_admitted_under_its_name_and_without_tokens() -> None:
     rollouts = [make.rollout(i, parent="g/0", fork_at=1) for i in range(2)]
     own = known(make.rollout())
