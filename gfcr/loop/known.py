@@ -16,7 +16,7 @@ from gfcr.errors import PartError
 from gfcr.handles import reasons
 from gfcr.ledger import ABORTED, BUFFERED, Ledger, rejected
 from gfcr.stages import Harvest
-from gfcr.types import Group, Prompt, Rollout, Span
+from gfcr.types import Group, Prompt, Rollout, Sample, Span
 
 
 @final
@@ -35,6 +35,8 @@ class Known:
         # Every checkpoint has an entry for each prompt ever handed out: a digest is small.
         self._prompts: dict[str, str] = {}
         """Digest of each prompt that was handed out, by id."""
+        self.learning: dict[int, Sequence[Sample]] = {}
+        """Samples of the batches that have not been learned from yet, by update."""
         self._before = frozenset[str]()
         """Digests of those handed out before the data were exchanged, which may come back."""
         self._lent: dict[int, frozenset[str]] = {}
@@ -142,7 +144,9 @@ class Known:
             if bin and (name in kept or name not in lent):
                 self._ledger.settle(spans, bin=BUFFERED if name in kept else bin)
         self._held = {name: held for name, held in every.items() if name in stays}
-        tokens = (spans for spans, _, _ in self._held.values())
+        tokens = [spans for spans, _, _ in self._held.values()]
+        # A correction may yet mask those of a batch that a later one has replayed.
+        tokens += [s.rollout.spans for samples in self.learning.values() for s in samples]
         # Places of tokens take a byte each for the whole run, unless they are folded.
         self._ledger.fold(keep={s.request_id for spans in tokens for s in spans})
 
