@@ -37,7 +37,8 @@ def aside(role: str) -> str:
 
 def _rank(name: str) -> int:
     """Returns which bin wins when rollouts share a token: use beats rejection beats loss."""
-    return {IN_FLIGHT: 0, TRAINED: 3, REPLAYED: 4}.get(name, 2 if name.startswith("rej") else 1)
+    use = {IN_FLIGHT: 0, TRAINED: 3, MASKED: 3, REPLAYED: 4}
+    return use.get(name, 2 if name.startswith("rej") else 1)
 
 
 class Ledger:

@@ -22,7 +22,7 @@ from gfcr.loop.view import RunView, shown
 from gfcr.stages import AfterUpdate, Follower, Generate
 from gfcr.strategy import Strategy
 from gfcr.tasks.base import Codec, Task
-from gfcr.types import Bools, Group, Prompt, RolloutBatch, Sample, Sampling
+from gfcr.types import Bools, Group, Prompt, RolloutBatch, Sampling
 
 if TYPE_CHECKING:
     from gfcr.engine.base import Weights
@@ -69,26 +69,30 @@ class Pipeline:
         self.stream = stream or PromptStream(train, seed=seed)
         self.ledger = Ledger()
         """The token ledger, which counts every token."""
-        self._known = Known(ledger=self.ledger, heldout=heldout)
+        self.known = Known(ledger=self.ledger, heldout=heldout)
+        """The prompts that were handed out, and the rollouts that may come back."""
         self._floor = Floor(
             engine=engine,
             codec=codec,
             desk=Desk(task),
             seed=seed,
             ledger=self.ledger,
-            heldout=self._known.heldout,
+            heldout=self.known.heldout,
             learns_any_heat=strategy.corrected,
         )
         self._group = strategy.group_size, prompts
         self._records = records
         self.making = Making(
-            strategy, floor=self._floor, known=self._known, view=self._view, sink=sink
+            strategy,
+            floor=self._floor,
+            known=self.known,
+            view=self._view,
+            update=lambda: self.step,
+            sink=sink,
         )
         """The batches in the making."""
         self.step: int = 0
         """The update that the next batch is for."""
-        self._samples: dict[int, Sequence[Sample]] = {}
-        """Samples of the batches that have not been learned from yet, by update."""
         # The engine may have generated before: those tokens are not of this run.
         self._generated_before = 0 - engine.stats().generated_tokens
         """Tokens generated in the sessions before a resume."""
@@ -159,12 +163,12 @@ class Pipeline:
         update = number if update is None else update
         version = self.engine.version if version is None else version
         batch = self.making.close(number, update=update, version=version, tokens=self.tokens)
-        self.step, self._samples[update] = update + 1, batch.samples
+        self.step, self.known.learning[update] = update + 1, batch.samples
         return batch
 
     def hold(self, batch: RolloutBatch) -> None:
         """Keeps the samples of a batch that a checkpoint holds and no update has learned from."""
-        self._samples[batch.step] = batch.samples
+        self.known.learning[batch.step] = batch.samples
 
     def masked(self, kept: Mapping[str, Bools], *, update: int | None = None) -> None:
         """Records which tokens a correction leaves in the loss, by rollout id.
@@ -173,7 +177,7 @@ class Pipeline:
             kept: a mask over each rollout's tokens, by rollout id.
             update: the update whose batch they are of; None is the last one.
         """
-        samples = self._samples[self.step - 1 if update is None else update]
+        samples = self.known.learning[self.step - 1 if update is None else update]
         batches.settle_masked(self.ledger, samples=samples, kept=kept)
 
     def updated(self, metrics: Mapping[str, float], *, update: int | None = None) -> None:
@@ -187,7 +191,7 @@ class Pipeline:
             PartError: a part failed.
         """
         update = self.step - 1 if update is None else update
-        self._samples = {u: samples for u, samples in self._samples.items() if u > update}
+        self.known.learning = {u: s for u, s in self.known.learning.items() if u > update}
         view = shown(self._view(update + 1, update + 1))
         for name, part in self.strategy.hooks(AfterUpdate).items():
             with asking(name):
@@ -236,7 +240,7 @@ class Pipeline:
             "step": self.step,
             "stream": self.stream.state_dict(),
             "ledger": self.ledger.state_dict(),
-            "known": self._known.state_dict(),
+            "known": self.known.state_dict(),
             "generated": self.generated,
             "parts": {name: part.state_dict() for name, part in self.strategy.parts.items()},
             "making": self.making.state_dict(),
@@ -248,7 +252,7 @@ class Pipeline:
         self.step = state["step"]
         self.stream.load_state_dict(state["stream"])
         self.ledger.load_state_dict(state["ledger"])
-        self._known.load_state_dict(state["known"])
+        self.known.load_state_dict(state["known"])
         self._generated_before = state["generated"] - self.engine.stats().generated_tokens
         for name, part in self.strategy.parts.items():
             part.load_state_dict(state["parts"][name])
@@ -264,8 +268,8 @@ class Pipeline:
             stream=self.stream,
             step=step,
             number=number,
-            note=self._known.hand_out,
-            records=lambda folder: self._known.admit(self._records(folder), run=folder),
+            note=self.known.hand_out,
+            records=lambda folder: self.known.admit(self._records(folder), run=folder),
         )
 
     def close(self) -> None:

@@ -192,6 +192,7 @@ class RunSource(Work):
     def state_dict(self) -> dict[str, Any]:
         memory = replace(self.memory, elapsed_s=self.elapsed_s)
         held = {"of": self._records.whose(), "memory": memory, "mark": self._records.mark()}
+        held["training"] = self.question.training
         return {"pipeline": self.pipeline.state_dict(), **held}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -211,6 +212,8 @@ class RunSource(Work):
         # The records come first: if they are damaged, parts are unchanged for an older checkpoint.
         self._begin(state["mark"])
         self.pipeline.load_state_dict(state["pipeline"])
+        if state["training"] != self.question.training:  # which the user has accepted
+            self.pipeline.known.exchanged()
         self.memory = replace(state["memory"])
         self._began = time.perf_counter()
 

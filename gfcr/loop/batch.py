@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, final
+from typing import Final, NamedTuple, final
 
 import numpy as np
 
@@ -108,46 +108,66 @@ def _advantage(group: Group, rollout: Rollout, signal: Signal) -> Floats:
 _WEIGHTS: Final = ("weight_bytes", "weight_elements", "weights_changed")
 
 
+class Spent(NamedTuple):
+    """What the engine, the desk and the clock have counted."""
+
+    engine: EngineStats
+    calls: int
+    waited_s: float
+    wall_s: float
+
+    def less(self, other: "Spent") -> "Spent":
+        """Returns what is left of it without the other."""
+        waited_s, wall_s = self.waited_s - other.waited_s, self.wall_s - other.wall_s
+        return Spent(self.engine - other.engine, self.calls - other.calls, waited_s, wall_s)
+
+
 @final
 class Meter:
     """Measures what making one batch costs, from the counters of the engine and the desk."""
 
-    def __init__(self, engine: Engine, *, desk: Desk) -> None:
+    def __init__(self, engine: Engine, *, desk: Desk, spent: Spent | None = None) -> None:
+        """Begins now, or with what was spent before a checkpoint."""
         self._engine, self._desk = engine, desk
-        self._before = engine.stats()
-        self._calls, self._waited = desk.verifier_calls, desk.waited_s
-        self._began = time.perf_counter()
+        self._before = self._now.less(spent) if spent else self._now
+
+    @property
+    def _now(self) -> Spent:
+        desk = self._desk
+        return Spent(self._engine.stats(), desk.verifier_calls, desk.waited_s, time.perf_counter())
+
+    @property
+    def spent(self) -> Spent:
+        """What was spent since the meter began."""
+        return self._now.less(self._before)
 
     def anew(self) -> "Meter":
         """Returns a meter that begins now; weights sent since this one began still count for it."""
-        made, then = Meter(self._engine, desk=self._desk), self._before
+        made, then = Meter(self._engine, desk=self._desk), self._before.engine
         own = {name: getattr(then, name) for name in _WEIGHTS}
-        made._before = replace(made._before, **own)
+        made._before = made._before._replace(engine=replace(made._before.engine, **own))
         return made
 
     def read(self) -> Cost:
-        """Returns what was spent since the meter began."""
-        spent = self._engine.stats() - self._before
+        """Returns what was spent as a batch records it."""
+        spent = self.spent
         return Cost(
-            generated_tokens=spent.generated_tokens,
-            prompt_tokens=spent.prompt_tokens,
-            forward_passes=spent.forward_passes,
-            verifier_calls=self._desk.verifier_calls - self._calls,
-            generate_s=spent.busy_s,
-            verify_s=self._desk.waited_s - self._waited,
-            wall_s=time.perf_counter() - self._began,
+            generated_tokens=spent.engine.generated_tokens,
+            prompt_tokens=spent.engine.prompt_tokens,
+            forward_passes=spent.engine.forward_passes,
+            verifier_calls=spent.calls,
+            generate_s=spent.engine.busy_s,
+            verify_s=spent.waited_s,
+            wall_s=spent.wall_s,
         )
 
     def skip(self, since: "Meter") -> None:
         """Leaves out of the count what was spent from the making of the meter `since` until now."""
-        self._before -= since._before - self._engine.stats()
-        self._calls += self._desk.verifier_calls - since._calls
-        self._waited += self._desk.waited_s - since._waited
-        self._began += time.perf_counter() - since._began
+        self._before = self._before.less(since._before.less(self._now))
 
     def metrics(self, cost: Cost) -> dict[str, float]:
         """Returns the batch's engine metrics, with acceptance only where something was drafted."""
-        spent = self._engine.stats() - self._before
+        spent = self.spent.engine
         metrics = {
             "engine/forward_passes": float(cost.forward_passes),
             "engine/prompt_tokens": float(cost.prompt_tokens),

@@ -142,6 +142,9 @@ class Collector:
 
     def state(self) -> Opened:
         """Returns the batch for a checkpoint; its groups in flight are in `Runner.state_dict`."""
+        # The runner keeps those of groups that are judged until the batch ends, not longer.
+        self._aborted += self._runner.take_cut(self._begun)
+        self._asides += self._runner.take_asides(self._begun)
         view = self.view
         return Opened(
             number=view.number,

@@ -16,7 +16,7 @@ from gfcr.errors import PartError
 from gfcr.handles import reasons
 from gfcr.ledger import ABORTED, BUFFERED, Ledger, rejected
 from gfcr.stages import Harvest
-from gfcr.types import Group, Prompt, Rollout, Span
+from gfcr.types import Group, Prompt, Rollout, Sample, Span
 
 
 @final
@@ -35,6 +35,10 @@ class Known:
         # Every checkpoint has an entry for each prompt ever handed out: a digest is small.
         self._prompts: dict[str, str] = {}
         """Digest of each prompt that was handed out, by id."""
+        self.learning: dict[int, Sequence[Sample]] = {}
+        """Samples of the batches that have not been learned from yet, by update."""
+        self._before = frozenset[str]()
+        """Digests of those handed out before the data were exchanged, which may come back."""
         self._lent: dict[int, frozenset[str]] = {}
         """Ids of the rollouts that each batch in the making was given, by the update it is for."""
         self._held: dict[str, tuple[tuple[Span, ...], str, str]] = {}
@@ -50,13 +54,18 @@ class Known:
         """
         for prompt in prompts:
             new = digest((prompt,))
-            if self._prompts.setdefault(prompt.id, new) != new:
+            if new not in self._before and self._prompts.setdefault(prompt.id, new) != new:
                 raise _another(prompt)
         return list(prompts)
 
+    def exchanged(self) -> None:
+        """Lets an id stand for another prompt from here on, as where answers were mended."""
+        self._before, self._prompts = self._before.union(self._prompts.values()), {}
+
     def handed_out(self, prompt: Prompt) -> bool:
         """Tells whether the run handed out exactly this prompt."""
-        return self._prompts.get(prompt.id) == digest((prompt,))
+        own = digest((prompt,))
+        return own in self._before or self._prompts.get(prompt.id) == own
 
     def check_handed_out(self, prompts: Iterable[Prompt]) -> None:
         """Checks that prompts about to be asked or learned from are those the run handed out.
@@ -135,18 +144,21 @@ class Known:
             if bin and (name in kept or name not in lent):
                 self._ledger.settle(spans, bin=BUFFERED if name in kept else bin)
         self._held = {name: held for name, held in every.items() if name in stays}
-        tokens = (spans for spans, _, _ in self._held.values())
+        tokens = [spans for spans, _, _ in self._held.values()]
+        # A correction may yet mask those of a batch that a later one has replayed.
+        tokens += [s.rollout.spans for samples in self.learning.values() for s in samples]
         # Places of tokens take a byte each for the whole run, unless they are folded.
         self._ledger.fold(keep={s.request_id for spans in tokens for s in spans})
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the state for a checkpoint."""
-        return {"prompts": {**self._prompts}, "given": {**self._held}, "lent": {**self._lent}}
+        held = {"prompts": {**self._prompts}, "given": {**self._held}, "lent": {**self._lent}}
+        return {**held, "before": self._before}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned."""
         self._prompts, self._lent = dict(state["prompts"]), dict(state["lent"])
-        self._held = dict(state["given"])
+        self._held, self._before = dict(state["given"]), frozenset(state["before"])
 
 
 def digest(prompts: Iterable[Prompt]) -> str:

@@ -1,10 +1,10 @@
 """The batches in the making: they are opened, advanced on one engine together, and closed."""
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Final, final
+from typing import Any, final
 
 from gfcr.errors import asking
 from gfcr.ledger import STALE
@@ -17,9 +17,7 @@ from gfcr.loop.runner import Runner
 from gfcr.loop.view import RunView, shown
 from gfcr.stages import Evaluator, Harvest, Observer, Replay, View, Watcher
 from gfcr.strategy import Strategy
-from gfcr.types import Cost, RolloutBatch, Sample
-
-_NOTHING: Final[Mapping[str, float]] = MappingProxyType({})
+from gfcr.types import Cost, RolloutBatch
 
 
 @final
@@ -33,6 +31,7 @@ class Making:
         floor: Floor,
         known: Known,
         view: Callable[[int, int], RunView],
+        update: Callable[[], int],
         sink: Callable[[RolloutBatch], object],
     ) -> None:
         """Begins with no batch.
@@ -42,10 +41,11 @@ class Making:
             floor: the engine, codec, desk and ledger that rollouts are made with.
             known: the prompts and rollouts that the run has handed out and made.
             view: makes the view of the batch for an update, given its number and the update.
+            update: returns the first update that no batch was closed for.
             sink: see `Pipeline`.
         """
         self._strategy, self._floor, self._known = strategy, floor, known
-        self._view, self._sink = view, sink
+        self._view, self._update, self._sink = view, update, sink
         self._runner = Runner(
             floor,
             generate=strategy.generate,
@@ -147,8 +147,8 @@ class Making:
             tokens=tokens(),
             parts=parts,
         )
-        made = _batch(harvest, version=version, samples=samples, cost=cost, metrics=metrics)
-        made = replace(made, step=update)
+        made = _batch(harvest, step=update, version=version)
+        made = replace(made, samples=samples, cost=cost, metrics=metrics)
         self._sink(made)
         return made
 
@@ -157,14 +157,16 @@ class Making:
         """Parks all requests, and leaves what is done inside out of the batches' cost."""
         self._floor.traffic.park()
         meter = batches.Meter(self._floor.engine, desk=self._floor.desk)
-        yield
+        with self._floor.desk.together.aside():
+            yield
         self._meter.skip(meter)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns all batches in the making, for a checkpoint."""
         opened = [collector.state() for collector in self._open.values()]
         in_flight = self._runner.state_dict()
-        return {"opened": opened, "dropped": list(self._dropped), "in_flight": in_flight}
+        held = {"opened": opened, "dropped": list(self._dropped), "in_flight": in_flight}
+        return {**held, "spent": self._meter.spent}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned."""
@@ -176,7 +178,8 @@ class Making:
             collector.go_on(opened)
             views |= dict.fromkeys(opened.begun, shown(collector.view))
         self._runner.load_state_dict(state["in_flight"], views=views)
-        self._meter = batches.Meter(self._floor.engine, desk=self._floor.desk)
+        engine, desk = self._floor.engine, self._floor.desk
+        self._meter = batches.Meter(engine, desk=desk, spent=state["spent"])
 
     def _joined(self, harvest: Harvest) -> Harvest:
         """Returns the harvest together with those of the batches dropped before it."""
@@ -200,9 +203,11 @@ class Making:
         # An interrupt counts, too: what was generated is recorded whatever ends the run.
         except BaseException:
             opened, self._open = self._open, {}
-            for collector in opened.values():
+            # The update that one was begun for may have been given to another, and is recorded.
+            for update, collector in enumerate(opened.values(), start=self._update()):
                 collector.end()
-                self._sink(_batch(collector.harvest(), version=self._floor.engine.version))
+                version = self._floor.engine.version
+                self._sink(_batch(collector.harvest(), step=update, version=version))
             raise
 
     def _remember(self, harvest: Harvest, *, view: RunView) -> None:
@@ -218,21 +223,15 @@ class Making:
         self._known.keep(harvest, kept=kept)
 
 
-def _batch(
-    harvest: Harvest,
-    *,
-    version: int,
-    samples: Sequence[Sample] = (),
-    cost: Cost | None = None,
-    metrics: Mapping[str, float] = _NOTHING,
-) -> RolloutBatch:
+def _batch(harvest: Harvest, *, step: int, version: int) -> RolloutBatch:
+    """Returns a batch as it is recorded where nothing is learned from it."""
     return RolloutBatch(
-        step=harvest.step,
+        step=step,
         version=version,
-        samples=tuple(samples),
+        samples=(),
         groups=harvest.groups,
         aborted=harvest.aborted,
         asides=harvest.asides,
-        cost=cost or Cost(),
-        metrics=metrics,
+        cost=Cost(),
+        metrics={},
     )

@@ -38,9 +38,8 @@ class Desk:
         self._asked: dict[int, tuple[Pending[Any], Callable[[str], Any]]] = {}
         """Calls of the task that run in processes: who waits, and how an error becomes an answer.
         """
-        self._together = Together(
-            task, pool=self._pool, answer=self._answer_one, failed=_unscorable
-        )
+        self.together = Together(task, pool=self._pool, answer=self._answer_one, failed=_unscorable)
+        """What the task scores in one call."""
         self._calling: dict[int, Pending[Any]] = {}
         self.verifier_calls = 0
         self.waited_s = 0.0
@@ -48,7 +47,7 @@ class Desk:
     @property
     def busy(self) -> bool:
         """Returns whether results are outstanding."""
-        return bool(self._answers or self._asked or self._calling) or self._together.busy
+        return bool(self._answers or self._asked or self._calling) or self.together.busy
 
     def verify(
         self, prompt: Prompt, *, text: str, tokens: Sequence[int] = (), place: str = ""
@@ -65,7 +64,7 @@ class Desk:
         if self.task.together:
             pending = Pending[Verdict]()
             asked = Asked(prompt=prompt, text=text, tokens=tuple(tokens))
-            self._together.add(Waiting(in_order(place), asked, pending))
+            self.together.add(Waiting(in_order(place), asked, pending))
             return pending
         return self._asking(verify_safely, self.task, prompt, text, failed=_unscorable)
 
@@ -110,10 +109,10 @@ class Desk:
         """Blocks for at most `seconds` for results; call when the engine has nothing to do."""
         began = time.perf_counter()
         # Nothing is decoded now: as many completions as possible are compared in one call.
-        if not self._together.ask():
+        if not self.together.ask():
             if self._calling and self._threads:
                 self._threads.wait(seconds)
-            elif (self._asked or self._together.busy) and self._processes:
+            elif (self._asked or self.together.busy) and self._processes:
                 self._processes.wait(seconds)
         self.waited_s += time.perf_counter() - began
 
@@ -121,7 +120,7 @@ class Desk:
         """Drops outstanding work, when the batch that it was for is over."""
         for held in (self._answers, self._asked, self._calling):
             held.clear()
-        self._together.forget()
+        self.together.forget()
 
     def close(self) -> None:
         """Stops the pools."""
@@ -158,7 +157,7 @@ class Desk:
 
     def _poll_processes(self) -> None:
         for done in self._processes.poll() if self._processes else ():
-            self._together.heard(done.handle, result=done.result, error=done.error)
+            self.together.heard(done.handle, result=done.result, error=done.error)
             if (asked := self._asked.pop(done.handle, None)) is not None:
                 pending, failed = asked
                 answer = done.result if done.error is None else failed(done.error)

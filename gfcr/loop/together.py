@@ -1,7 +1,8 @@
 """Completions that are scored in one call, for rewards that compare them with one another."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, final
 
@@ -106,6 +107,13 @@ class Together:
         call = self._calls.pop(handle, None)
         if call is not None:
             self._ended(call, result=result, error=error)
+
+    @contextmanager
+    def aside(self) -> Generator[None]:
+        """Leaves what waits where it is: nothing that comes inside is compared with it."""
+        waiting, self._waiting = self._waiting, []
+        yield
+        self._waiting += waiting
 
     def forget(self) -> None:
         """Drops what waits and what runs."""

@@ -192,23 +192,25 @@ class LogCodec(Codec):
 class LogTask(Task):
     """Gives the verdicts that were recorded."""
 
-    verdicts: dict[tuple[str, str], Verdict] = field(default_factory=dict[tuple[str, str], Verdict])
-    """The recorded verdicts, by prompt id and text."""
+    verdicts: dict[tuple[str, str], deque[Verdict]] = field(default_factory=dict[Any, Any])
+    """The recorded verdicts, by prompt id and text, in the order of the rollouts."""
 
     def begin(self, update: LoggedUpdate) -> None:
         """Switches to an update of the log."""
-        self.verdicts = {
-            (g.prompt.id, r.text): Verdict(reward=r.reward, error=r.error, scores=rewards_of(r))
-            for g in update.groups
-            for r in g.rollouts
-        }
+        self.verdicts = {}
+        for group, rollout in ((g, r) for g in update.groups for r in g.rollouts):
+            scores = rewards_of(rollout)
+            verdict = Verdict(reward=rollout.reward, error=rollout.error, scores=scores)
+            self.verdicts.setdefault((group.prompt.id, rollout.text), deque()).append(verdict)
 
     def problems(self, codec: Codec) -> Problems:
         """Refuses, since prompts come from the log."""
         raise Unanswerable("new prompts are not in the log.")
 
     def verify(self, prompt: Prompt, *, text: str) -> Verdict:
-        return self.verdicts[prompt.id, text]
+        held = self.verdicts[prompt.id, text]
+        held.rotate(-1)  # a judge may have scored equal answers differently: each in its turn
+        return held[-1]
 
 
 @final

@@ -85,6 +85,9 @@ def test_every_token_is_in_exactly_one_bin_after_any_events(
         (BUFFERED, rejected("dead"), rejected("dead")),
         (TRAINED, BUFFERED, TRAINED),
         (rejected(STALE), TRAINED, TRAINED),
+        (MASKED, rejected("dead"), MASKED),
+        (MASKED, BUFFERED, MASKED),
+        (MASKED, REPLAYED, REPLAYED),
     ],
 )
 def test_use_beats_rejection_beats_loss(first: str, second: str, stays: str) -> None:

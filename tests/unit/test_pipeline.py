@@ -417,6 +417,7 @@ def test_the_ledger_remembers_only_what_replay_may_bring_back(name: str) -> None
     for version in range(8):
         pipeline.engine.update_weights((), version=version)
         pipeline.next_batch()
+        pipeline.updated({})
         sizes.append(len(pipeline.ledger.state_dict()["codes"]))
     assert sizes[-1] <= sizes[3] * 1.5 if name != "grpo" else sizes == [0] * 8
     assert _remainder(pipeline) == 0

@@ -12,6 +12,7 @@ from gfcr import experiment, sweep
 from gfcr.errors import CheckpointError
 from gfcr.experiment.rehearsal import rehearse
 from gfcr.experiment.source import Pause
+from gfcr.tracking.rollouts import read_rollouts
 
 REWARD = "def reward(completion):\n    return float(len(completion))\n"
 
@@ -70,6 +71,18 @@ def test_what_was_exchanged_since_is_refused_before_training_unless_accepted(
     assert said in str(error.value)
     left = experiment.run(config(tmp_path), accept_data=True, until=Pause.parse("updates=3"))
     assert experiment.run(config(tmp_path))["status"] == "finished", "what was accepted stays so"
+
+
+def test_mended_answers_are_those_of_prompts_that_come_again(tmp_path: Path) -> None:
+    values = {**values_of(tmp_path), "strategy": {"name": "grpo", "group_size": 2}, "prompts": 7}
+    values["task"] = {**values["task"], "rewards": {}}
+    write(tmp_path)
+    mended = configs.experiment(values, where="t")
+    experiment.run(mended, until=Pause.parse("updates=2"))
+    write(tmp_path, answer="7{}")
+    done = experiment.run(mended, accept_data=True)
+    groups = [*read_rollouts(Path(done["folder"]) / "rollouts")]
+    assert done["status"] == "finished" and groups[-1].prompt.answer.startswith("7")
 
 
 def test_what_was_exchanged_is_looked_for_in_every_run_that_would_go_on(tmp_path: Path) -> None:

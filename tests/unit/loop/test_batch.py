@@ -231,7 +231,7 @@ def test_what_is_done_aside_costs_a_batch_nothing() -> None:
     meter = batches.Meter(counters, desk=counters)
     works(8)
     since = batches.Meter(counters, desk=counters)
-    since._began -= 100.0
+    since._before = since._before._replace(wall_s=since._before.wall_s - 100.0)
     works(100)
     meter.skip(since)
     works(16)

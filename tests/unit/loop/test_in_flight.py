@@ -1,21 +1,36 @@
 """Groups that outlive a batch: they go on in the next one, and from a checkpoint."""
 
 import pickle
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from gfcr import strategy as strategies
 from gfcr.control.oversample import Oversample
 from gfcr.ledger import IN_FLIGHT, TRAINED
+from gfcr.tasks.base import Asked, Verdict
 from gfcr.testing import factories as make
 from gfcr.train import state_file
 from gfcr.types import FinishReason, Rollout, RolloutBatch
+from tests import loops
 from tests.cases import over
-from tests.loops import evaluate
+from tests.loops import aborts, evaluate
+
+
+@dataclass(kw_only=True)
+class Ranked(make.CoinTask):
+    """Scores in one call whatever waits, and notes whose answers those are."""
+
+    together: ClassVar[bool] = True
+    calls: list[list[str]] = field(default_factory=list[list[str]])
+
+    def verify_all(self, asked: Sequence[Asked]) -> Sequence[Verdict]:
+        self.calls.append([each.prompt.id for each in asked])
+        return super().verify_all(asked)
+
 
 NAMES = ["grpo", "multi_turn", "treerl", "reinforce_ada"]
 
@@ -58,7 +73,8 @@ def test_a_batch_leaves_nothing_in_flight() -> None:
     run = make.pipeline(plan, task=make.CoinTask(rates=(0.4, 0.6)), prompts=3)
     batch = run.next_batch()
     assert batch.aborted and IN_FLIGHT not in run.tokens() and closed(run)
-    assert run.state_dict()["making"] == {"opened": [], "dropped": [], "in_flight": []}
+    held = run.state_dict()["making"]
+    assert [held[name] for name in ("opened", "dropped", "in_flight")] == [[], [], []]
 
 
 def test_an_evaluation_costs_the_batch_in_the_making_nothing() -> None:
@@ -71,6 +87,19 @@ def test_an_evaluation_costs_the_batch_in_the_making_nothing() -> None:
     batch, tokens = run.close_batch(0), run.tokens()
     assert batch.cost.generated_tokens == tokens["generated"] - tokens["evaluation"]
     assert tokens["evaluation"] > 0 and closed(run)
+
+
+def test_an_evaluation_s_answers_are_compared_with_none_of_the_batch_in_the_making() -> None:
+    task = Ranked()
+    run = loops.run(task=task, engine={"max_running": 2})
+    run.making.open(0, update=0)
+    while not run.desk.busy:
+        run.making.turn()
+    evaluate(run)
+    assert task.calls == [[prompt.id for prompt in loops.HELDOUT]]
+    while not run.making.opened[0].done:
+        run.making.turn()
+    assert len(task.calls) == 2 and len(task.calls[1]) == 8, "nor is a group torn apart"
 
 
 @pytest.mark.slow
@@ -136,6 +165,23 @@ def test_a_run_that_is_killed_goes_on_from_its_partial_rollouts(name: str) -> No
         assert run.tokens()["aborted"] >= len(places(afresh)) > 0
     else:
         assert not afresh and used & held, "what was generated is trained on, once"
+
+
+def test_what_a_batch_has_made_and_cost_outlives_a_checkpoint() -> None:
+    parts = [aborts("0"), strategies.load("self_judge").controls["judge"]]
+    run, again = (loops.run(*parts, engine={"max_running": 2}) for _ in range(2))
+    run.making.open(0, update=0)
+    while not run.making.opened[0].view.groups:
+        run.making.turn()
+    assert not run.making.opened[0].done
+    again.load_state_dict(run.state_dict())
+    while not again.making.opened[0].done:
+        again.making.turn()
+    batch = again.close_batch(0)
+    made = [*(r for g in batch.groups for r in g.rollouts), *batch.aborted, *batch.asides]
+    assert len(places(made)) == again.tokens()["generated"] == batch.cost.generated_tokens
+    assert batch.cost.verifier_calls == sum(each.desk.verifier_calls for each in (run, again))
+    assert IN_FLIGHT not in again.tokens() and closed(again)
 
 
 @over("name", ["answer_stop", "repetition_stop", "treepo"])

@@ -9,10 +9,11 @@ import pytest
 
 from gfcr.errors import PartError
 from gfcr.ledger import Ledger, rejected
+from gfcr.loop.batch import settle_masked
 from gfcr.loop.known import Known, digest
 from gfcr.stages import Harvest
 from gfcr.testing import factories as make
-from gfcr.types import Prompt, Rollout, Span
+from gfcr.types import Prompt, Rollout, Sample, Span
 from tests.loops import HELDOUT, Maps, Plans, Told, run
 
 
@@ -114,6 +115,32 @@ def test_a_state_is_what_was_known_then_and_all_of_it() -> None:
     later.load_state_dict(state)
     assert later.handed_out(rollout.prompt) and not later.handed_out(make.prompt(1))
     assert later.state_dict() == state and later.may_return(rollout)
+
+
+def test_what_a_later_batch_replayed_is_not_masked_for_the_one_that_is_learned_from_first() -> None:
+    """Batches may be made ahead of the trainer, and with it of what a correction says of them."""
+    rollout = make.rollout()
+    ledger = Ledger()
+    ledger.generated(rollout.spans[0].request_id, num=len(rollout))
+    own = Known(ledger=ledger, heldout=[])
+    own.learning[0] = [Sample(rollout=rollout, advantage_T=rollout.logprobs_T)]
+    for bin in ("trained", "replayed"):
+        ledger.settle(rollout.spans, bin=bin)
+    own.keep(harvest(), kept=set())
+    settle_masked(ledger, samples=own.learning[0], kept={})
+    assert ledger.bins() == {"replayed": len(rollout)}
+
+
+def test_prompts_of_before_and_after_an_exchange_of_the_data_are_both_known() -> None:
+    old, new, other = (make.prompt(1, answer=answer) for answer in "123")
+    first = known(make.rollout(of=old))
+    first.exchanged()
+    later = Known(ledger=Ledger(), heldout=[])
+    later.load_state_dict(first.state_dict())
+    later.hand_out([new, old, new])
+    assert later.handed_out(old) and later.handed_out(new) and not later.handed_out(other)
+    with pytest.raises(PartError, match="two prompts of the task have one id"):
+        later.hand_out([other])
 
 
 def test_what_another_run_recorded_is_admitted_under_its_name_and_without_tokens() -> None:

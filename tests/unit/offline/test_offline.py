@@ -146,6 +146,15 @@ def test_named_rewards_are_those_of_the_log(log: offline.Log) -> None:
     assert task.verify(first.prompt, text=first.text).scores == {"right": 1.0}
 
 
+def test_equal_answers_have_each_the_reward_that_was_recorded(log: offline.Log) -> None:
+    update, task = log.updates[0], LogTask()
+    group = update.groups[0]
+    judged = tuple(replace(group.rollouts[0], reward=reward) for reward in (1.0, 0.0, 0.25))
+    task.begin(replace(update, groups=(replace(group, rollouts=judged),)))
+    asked = [task.verify(group.prompt, text=judged[0].text).reward for _ in judged]
+    assert asked == [1.0, 0.0, 0.25]
+
+
 @pytest.mark.slow
 def test_fewer_samples_are_the_first_ones(log: offline.Log) -> None:
     found = only(log, strategies.load("grpo", group_size=4))

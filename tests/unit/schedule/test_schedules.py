@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from gfcr import registry
 from gfcr import strategy as strategies
-from gfcr.errors import GfcrError
+from gfcr.errors import GfcrError, PartError
 from gfcr.schedule.ahead import Ahead
 from gfcr.schedule.base import Schedule, Standing
 from gfcr.schedule.lag import Lag
 from gfcr.testing import factories as make
 from gfcr.types import RolloutBatch
+from tests import loops
 from tests.cases import over
 from tests.schedules import LAST, Slow, Work, ages, closed, outcome, trained
 
@@ -166,6 +167,29 @@ def test_a_batch_that_has_become_too_old_is_dropped_and_counted() -> None:
     assert {s.rollout.step for s in batch.samples} == {1} and closed(made)
     assert made.pipeline.tokens().get("stale", 0) == sum(len(r) for g in stale for r in g.rollouts)
     assert lost and made.pipeline.tokens()["aborted"] == lost
+
+
+def test_a_batch_that_fails_is_not_recorded_in_the_place_of_one_that_went_first() -> None:
+    recorded = dict[int, RolloutBatch]()
+
+    def fails(trajectory: Any) -> None:
+        if trajectory.id.startswith("0:") and recorded:
+            raise RuntimeError("it fails")
+
+    script = make.scripted(lambda request: "7" * (30 if request.id.startswith("0:") else 3))
+    run = loops.run(
+        loops.Told(hook="watch", answer=fails),
+        script=script,
+        sink=lambda batch: recorded.update({batch.step: batch}),
+    )
+    for number in (0, 1):
+        run.making.open(number, update=number)
+    while not run.making.opened[1].done:
+        run.making.turn()
+    first = run.close_batch(1, update=0, version=0)
+    with pytest.raises(PartError, match="it fails"):
+        run.making.turn()
+    assert recorded[0] is first and [*recorded] == [0, 1] and recorded[1].aborted
 
 
 def test_parts_are_told_the_update_that_a_batch_is_for_however_many_were_dropped() -> None:
