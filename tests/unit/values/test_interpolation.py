@@ -257,7 +257,9 @@ def test_overrides_are_hydras() -> None:
 
     assert after("a.words[1]=z")["a"]["words"] == ["x", "z"]
     assert after("+a.new=[1, 2]")["a"]["new"] == [1, 2]
-    assert after("~a.n")["a"] == {"words": ["x", "y"]} == after("~a.n=")["a"]
+    for whatever in ("~a.n", "~a.n=", "~a.n=1"):
+        assert after(whatever)["a"] == {"words": ["x", "y"]}
+    assert after("~strategy=dapo") == after("~strategy") == {"a": values["a"]}
     assert after("strategy=grpo")["strategy"] == {"name": "grpo"}
     assert after("strategy.max_rounds=${a.n}")["strategy"]["max_rounds"] == "${a.n}"
     # One names the part and the other sets it, in any order; a file's settings of another go.
@@ -275,6 +277,8 @@ def test_overrides_are_hydras() -> None:
         "a.n[0]=z": "a.n\\[0\\]",
         "a.words": "give KEY=VALUE",
         "~": "give KEY=VALUE",
+        "~a.n=2": "a.n is 1. Give ~a.n",
+        "~strategy=grpo": "strategy is {'name': 'dapo'",
         "a.n=one #two": "a comment in YAML, which would be lost",
         "a.n=####": "'a.n=\"...\"'",
         "a.n='one' #two": "a comment in YAML",
