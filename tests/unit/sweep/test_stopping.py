@@ -11,6 +11,7 @@ import pytest
 from gfcr import sweep
 from gfcr.errors import ConfigError
 from gfcr.search.base import Length, Round, Scores, StoppingRule
+from gfcr.studies.frames import run_rows
 from gfcr.sweep import decisions
 from gfcr.tracking import checksum
 from gfcr.tracking.folder import RunFolder
@@ -150,6 +151,21 @@ def test_an_arm_that_crashes_is_named_and_the_others_go_on(tmp_path: Path) -> No
     assert any("bad has no run" in note for note in sweep.notes(study, ends=ends))
     assert any(e.status == "stopped" for e in ends)
     assert not any(line["arm"] == "bad" for line in decisions.read(study))
+
+
+@over("stopping", [None, VALUES["stopping"]])
+def test_a_trial_whose_result_is_damaged_is_named_and_the_others_go_on(
+    stopping: Any, tmp_path: Path
+) -> None:
+    arms = {name: {"strategy": {"group_size": size}} for name, size in {"a": 2, "b": 3}.items()}
+    study = load(tmp_path, arms=arms, seeds=[0], stopping=stopping)
+    folder = study.trials[0].folder
+    folder.mkdir(parents=True)
+    (folder / "result.json").write_text("{")
+    broken, whole = sweep.run(study)
+    assert broken.status == "failed" and "result.json is damaged" in str(broken.problem)
+    assert whole.status == "finished" and whole.problem is None
+    assert [row["status"] for row in run_rows(study)] == ["waiting", "finished"]
 
 
 def test_one_lucky_batch_decides_nothing(tmp_path: Path) -> None:
