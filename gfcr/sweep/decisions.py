@@ -105,13 +105,12 @@ def _give_up(trial: Trial, *, why: str) -> dict[str, Any]:
         known = ending.identity(resolved)
     complete = known.get("status") == "finished" or bool(known.get("complete"))
     result = {**known, "status": "stopped", "stopped": why, "complete": complete}
-    # A sweep that is started again decides alike, and has nothing to write.
-    if folder.status == "stopped" and known == result:
-        return result
-    # A new digest would hide that somebody had changed the result before.
-    checksum.check(folder)
-    folder.create(card)
-    checksum.end(folder, status="stopped", result=result)
+    # A sweep that is started again decides alike, and has nothing to write but in the store.
+    if folder.status != "stopped" or known != result:
+        # A new digest would hide that somebody had changed the result before.
+        checksum.check(folder)
+        folder.create(card)
+        checksum.end(folder, status="stopped", result=result)
     resolved.tracker.start(folder.card(), folder=trial.folder)
     resolved.tracker.finish(status="stopped", result=result)
     return result

@@ -15,6 +15,7 @@ from gfcr.studies.frames import run_rows
 from gfcr.sweep import decisions
 from gfcr.tracking import checksum
 from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.local import Local
 from tests.cases import over
 from tests.launchers import Here, values_of
 
@@ -93,6 +94,17 @@ def test_run_again_it_decides_the_same_and_runs_nothing(halved: Halved) -> None:
 
 
 @pytest.mark.whole
+def test_run_again_the_store_has_stopped_runs_too(tmp_path: Path, monkeypatch: Any) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(Local, "finish", lambda self, *, status, result: told.append(status))
+    arms = {name: {"strategy": {"group_size": size}} for name, size in {"a": 4, "b": 2}.items()}
+    study = load(tmp_path, arms=arms, seeds=[0], metric="rollouts/all")
+    for _ in range(2):
+        told.clear()
+        sweep.run(study)
+        assert {"finished", "stopped"} <= {*told}
+
+
 def test_without_the_rule_stopped_runs_go_on_as_if_never_stopped(tmp_path: Path) -> None:
     sweep.run(load(tmp_path / "a"))
     resumed = sweep.run(load(tmp_path / "a", stopping=None))
