@@ -88,7 +88,7 @@ def test_every_rendering_holds_every_arm_every_reason_and_no_nan():
         "dapo": "600.0",
     }
     markdown = leaderboard.to_markdown(board)
-    assert "Left out: dapo, seed 7 (dapo-7): the run failed: out of memory." in markdown
+    assert "Left out: dapo, seed 7 (dapo-7): the run failed: out of memory.\n" in markdown
     assert "Without a rank" in markdown and "one seed: no interval" in markdown
     console = Console(width=200, record=True, file=io.StringIO())
     console.print(leaderboard.to_rich(board))

@@ -93,7 +93,6 @@ def test_run_again_it_decides_the_same_and_runs_nothing(halved: Halved) -> None:
     assert set(begun) == {e.trial.name for e in again if e.status == "cached"}
 
 
-@pytest.mark.whole
 def test_run_again_the_store_has_stopped_runs_too(tmp_path: Path, monkeypatch: Any) -> None:
     told: list[str] = []
     monkeypatch.setattr(Local, "finish", lambda self, *, status, result: told.append(status))
@@ -105,6 +104,7 @@ def test_run_again_the_store_has_stopped_runs_too(tmp_path: Path, monkeypatch: A
         assert {"finished", "stopped"} <= {*told}
 
 
+@pytest.mark.whole
 def test_without_the_rule_stopped_runs_go_on_as_if_never_stopped(tmp_path: Path) -> None:
     sweep.run(load(tmp_path / "a"))
     resumed = sweep.run(load(tmp_path / "a", stopping=None))
