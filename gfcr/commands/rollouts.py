@@ -63,13 +63,13 @@ def folder_of(text: str, *, below: Path) -> Path:
     """Returns the folder of a run, given as a path, by its id, or by names.
 
     Raises:
-        ConfigError: there is no such run with rollouts, or more than one.
+        ConfigError: there is no such run, or more than one.
     """
     given = Path(text)
-    if (given / "rollouts").is_dir():
+    if (given / "run.json").is_file():
         return given
     known: dict[str, list[Path]] = {}
-    for folder in sorted(path.parent for path in below.glob("*/*/seed-*/rollouts")):
+    for folder in sorted(path.parent for path in below.glob("*/*/seed-*/run.json")):
         if ".old-" in folder.name:  # set aside by --fresh
             continue
         study, arm = folder.parts[-3:-1]
@@ -83,12 +83,12 @@ def folder_of(text: str, *, below: Path) -> Path:
         raise ConfigError(f"{text} is the name of {len(found)} runs: give one of {which}.")
     if not found:
         if given.is_dir():
-            raise ConfigError(f"{given} holds no rollouts: give the folder of a run that began.")
+            raise ConfigError(f"{given} holds no run: give the folder of a run that began.")
         names = [name for name in known if "/" in name]
         if not names:
             raise ConfigError(
-                f"there is no run folder {text}, and none with rollouts below {below}: give a "
-                "run's folder, or --folder."
+                f"there is no run folder {text}, and no run below {below}: give a run's folder, "
+                "or --folder."
             )
         raise unknown_name(text, kind="run", allowed=names, where=str(below))
     return found[0]
@@ -97,7 +97,7 @@ def folder_of(text: str, *, below: Path) -> Path:
 def _looked_at(folder: Path, *, update: int | None, prompt: str | None) -> list[LookedAt]:
     files = {before + 1: file for before, file in RunFolder(folder).updates.items()}
     if not files:
-        raise ConfigError(f"{folder} has no rollouts yet: its first update has not ended.")
+        raise ConfigError(f"{folder} has no rollouts: they were removed, or none has ended yet.")
     if update is not None and update not in files:
         raise ConfigError(
             f"--update {update}: {folder} has no such update. It has {min(files)} to {max(files)}."

@@ -85,7 +85,8 @@ def _with_prompts(found: Rehearsal, resolved: Resolved, *, accepted: bool) -> Re
 
 def _standing(resolved: Resolved, *, fresh: bool) -> Rehearsal:
     records = RunFolder(resolved.folder)
-    start = Rehearsal(would="start", detail="", folder=resolved.folder)
+    again = "if no stopping rule stops it again" if records.status == "stopped" else ""
+    start = Rehearsal(would="start", detail=again, folder=resolved.folder)
     if fresh and resolved.folder.exists():
         aside = f"keeps {resolved.folder} under another name"
         return replace(start, would="start over", detail=aside)
@@ -94,4 +95,5 @@ def _standing(resolved: Resolved, *, fresh: bool) -> Rehearsal:
     whole = checkpoint.newest_whole(resolved.folder / "checkpoints", read=checkpoint.load)
     if whole is None:
         return start
-    return replace(start, would="resume", detail=f"after update {checkpoint.step_of(whole[0])}")
+    left = f"after update {checkpoint.step_of(whole[0])}"
+    return replace(start, would="resume", detail=", ".join(filter(None, (left, again))))

@@ -16,12 +16,12 @@ from gfcr.launch.base import Job
 from gfcr.process.cores import accelerated
 from gfcr.process.environment import set_defaults
 from gfcr.process.worker import command
-from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.folder_store import result_at
 
 
 def libraries_of(jobs: Iterable[Job]) -> list[str]:
     """Returns libraries that the trials import, if two or more are to run and forking is safe."""
-    wanted = [job for job in jobs if job.fresh or not _finished(job)]
+    wanted = [j for j in jobs if j.fresh or result_at(j.folder).get("status") != "finished"]
     kinds = ("engine", "trainer", "tracking")
     named = dict.fromkeys((kind, job.config[kind]["name"]) for kind in kinds for job in wanted)
     parts = [registry.find(kind, name) for kind, name in named]
@@ -29,10 +29,6 @@ def libraries_of(jobs: Iterable[Job]) -> list[str]:
     # A torch with an accelerator may have initialised it, which no fork survives.
     safe = sys.platform == "linux" and not accelerated()
     return libraries if safe and len(wanted) > 1 else []
-
-
-def _finished(job: Job) -> bool:
-    return (RunFolder(job.folder).result() or {}).get("status") == "finished"
 
 
 def _environment() -> Any:

@@ -71,7 +71,7 @@ class _Sieve:
         told = [(run, reason(run)) for run in self.runs]
         self.runs = [run for run, why in told if why is None]
         self.out += [
-            Excluded(run_id=run.run_id, arm=run.arm, seed=run.seed, reason=why)
+            Excluded(run_id=run.run_id, arm=run.arm, seed=run.seed, reason=why.removesuffix("."))
             for run, why in told
             if why is not None
         ]

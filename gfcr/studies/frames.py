@@ -11,6 +11,7 @@ from gfcr.studies.attribution import Variance
 from gfcr.studies.effects import Effect
 from gfcr.sweep import Study, Trial
 from gfcr.tracking.folder import MetricLine, RunFolder
+from gfcr.tracking.folder_store import result_at
 from gfcr.tracking.names import HELDOUT
 
 if TYPE_CHECKING:
@@ -123,12 +124,11 @@ def _frame(rows: Sequence[Mapping[str, object]]) -> "DataFrame":
 
 
 def _run_row(trial: Trial, *, study: Study) -> dict[str, Any]:
-    folder = RunFolder(trial.folder)
-    result: Mapping[str, Any] = folder.result() or {}
+    result = result_at(trial.folder)
     heldout: Mapping[str, Any] = result.get("heldout", {})
     tokens: Mapping[str, Any] = result.get("tokens", {})
     # A run that was resumed has the result of the time before until it ends.
-    status = folder.status or result.get("status") or "waiting"
+    status = RunFolder(trial.folder).status or result.get("status") or "waiting"
     kept = ("strategy", "updates", "wall_s", "forward_passes", "rollout_tokens_per_s", "r_gen")
     return {
         "arm": trial.config.name,

@@ -15,9 +15,11 @@ from gfcr.planning import Assumed, StudyPlan, plan
 from gfcr.shown.table import Column, Table
 from gfcr.studies import attribution, effects, frames, opened, plots
 from gfcr.studies.crossed import Crossed, crossed
+from gfcr.sweep.multirun import applied
 from gfcr.tracking.folder_store import find_folders, read_folders
 from gfcr.tracking.names import HELDOUT
 from gfcr.tracking.records import RunRecord
+from gfcr.values import merging
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +45,7 @@ def study(
 
     Args:
         source: a study's YAML file, or the values of one.
-        overrides: `key=value` for every arm, as on the command line.
+        overrides: `key=value` for every arm, or `key=a,b`, as on the command line.
         values: the file's keys, over those of `source`; `base` names a YAML file to start from.
 
     Raises:
@@ -53,9 +55,10 @@ def study(
     given = opened.read(source, where=where)
     if isinstance(source, str | Path):
         given = {"study": Path(source).resolve().parent.name, **given}
-    given = {k: v for k, v in given.items() if not (k in _REPLACED and k in values)}
-    merged = opened.changed(given, values=values, overrides=overrides)
-    return StudyHandle(sweep.from_values(merged, where=where))
+    replaced = {*values, *(["seeds"] if "seed" in values else [])}
+    given = {k: v for k, v in given.items() if not (k in _REPLACED and k in replaced)}
+    merged = merging.merge(given, opened.based(values))
+    return StudyHandle(sweep.from_values(applied(merged, overrides, where=where), where=where))
 
 
 _COLUMNS: tuple[Column[dict[str, Any]], ...] = (

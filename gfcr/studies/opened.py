@@ -2,7 +2,7 @@
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from gfcr.commands.sweep import run_study
 from gfcr.shown.table import Table
 from gfcr.sweep import composed
 from gfcr.values import merging
-from gfcr.values.overrides import apply_overrides
 
 Source = str | Path | Mapping[str, Any] | None
 """A YAML file, or the values of one: a mapping, a `DictConfig` or a structured config."""
@@ -37,13 +36,6 @@ def based(values: Mapping[str, Any]) -> dict[str, Any]:
     for base in merging.bases_of(own.pop("base", None) or None, where="values"):
         merged = merging.merge(merged, merging.read(base))
     return merging.merge(merged, own)
-
-
-def changed(
-    given: Mapping[str, Any], *, values: Mapping[str, Any], overrides: Sequence[str]
-) -> dict[str, Any]:
-    """Returns the values with keywords, and then `key=value` overrides, merged over them."""
-    return apply_overrides(merging.merge(given, based(values)), overrides)
 
 
 def run_shown(study: sweep.Study, *, fresh: bool) -> list[sweep.TrialEnd]:

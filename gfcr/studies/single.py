@@ -14,6 +14,8 @@ from gfcr.shown.table import Column, Table
 from gfcr.studies import frames, opened, plots
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.names import HELDOUT
+from gfcr.values import merging
+from gfcr.values.overrides import apply_overrides
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,7 +54,8 @@ def run(
         KeyboardInterrupt: it was interrupted; the same call resumes it.
     """
     where = str(source) if isinstance(source, str | Path) else _WHERE
-    given = opened.changed(opened.read(source, where=where), values=values, overrides=overrides)
+    merged = merging.merge(opened.read(source, where=where), opened.based(values))
+    given = apply_overrides(merged, overrides)
     trial = sweep.trial_of(configs.experiment(given, where=where))
     name = trial.config.name
     study = trial.config.study

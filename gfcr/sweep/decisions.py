@@ -36,7 +36,7 @@ def write(
     scores: Scores,
     reasons: Mapping[str, str],
 ) -> None:
-    """Appends one line for each arm that was judged; a line already there is not repeated."""
+    """Appends one line for each arm that was judged, see `append`."""
     assert study.stopping is not None
     for arm, by_seed in scores.items():
         line = {
@@ -53,9 +53,10 @@ def write(
 
 
 def append(study: Study, line: Mapping[str, Any]) -> None:
-    """Appends one line with the time, unless it is there already."""
+    """Appends one line with the time, unless the last one of the arm and round says the same."""
     known = [{k: v for k, v in old.items() if k != "time"} for old in read(study)]
-    if dict(line) not in known:
+    alike = [old for old in known if all(old.get(k) == line.get(k) for k in ("arm", "round"))]
+    if dict(line) not in alike[-1:]:
         file = file_of(study)
         file.parent.mkdir(parents=True, exist_ok=True)
         text = _whole(file)
@@ -104,13 +105,12 @@ def _give_up(trial: Trial, *, why: str) -> dict[str, Any]:
         known = ending.identity(resolved)
     complete = known.get("status") == "finished" or bool(known.get("complete"))
     result = {**known, "status": "stopped", "stopped": why, "complete": complete}
-    # A sweep that is started again decides alike, and has nothing to write.
-    if folder.status == "stopped" and known == result:
-        return result
-    # A new digest would hide that somebody had changed the result before.
-    checksum.check(folder)
-    folder.create(card)
-    checksum.end(folder, status="stopped", result=result)
+    # A sweep that is started again decides alike, and has nothing to write but in the store.
+    if folder.status != "stopped" or known != result:
+        # A new digest would hide that somebody had changed the result before.
+        checksum.check(folder)
+        folder.create(card)
+        checksum.end(folder, status="stopped", result=result)
     resolved.tracker.start(folder.card(), folder=trial.folder)
     resolved.tracker.finish(status="stopped", result=result)
     return result

@@ -20,7 +20,7 @@ from gfcr.values.plain import is_mapping, leaves, mapping
 DESIGNS = ("full", "fractional", "screening", "one_at_a_time")
 _TWO_LEVELS = {"fractional": designs.fractional, "screening": designs.screening}
 _MOST_FACTORS = 31
-_EXPERIMENTS = ("strategy", "prompts", "model")
+_EXPERIMENTS = ("strategy", "prompts", "model", "sampling", "trainer", "schedule")
 """Keys without a dot that belong to the experiment; all others belong to the strategy."""
 _EXAMPLE = "{group: {small: {group_size: 4}, large: {group_size: 16}}}"
 

@@ -15,17 +15,22 @@ def applied(values: Mapping[str, Any], overrides: Sequence[str], *, where: str) 
     Raises:
         ConfigError: an override is not allowed, or the study has arms of its own.
     """
-    several = {key: found for o in overrides if len(found := _values(o)) > 1 for key in [_key(o)]}
-    made = apply_overrides(values, [o for o in overrides if _key(o) not in several])
-    if "seed" in several:
-        made["seeds"] = several.pop("seed")
-        made.pop("seed", None)
+    given = [_plural(o) for o in overrides]
+    several = {_key(o): found for o in given if len(found := _values(o)) > 1}
+    made = apply_overrides(values, [o for o in given if _key(o) not in several])
     if several and (own := [key for key in STUDY if key in made]):
         raise ConfigError(
             f"{next(iter(several))} has several values, and {where} has {own[0]}: give one value, "
             f"or leave {own[0]} out with ~{own[0]}."
         )
     return {**made, "factors": several} if several else made
+
+
+def _plural(override: str) -> str:
+    """Returns `seeds=[0,1]` for `seed=0,1`: seeds are the study's, and none is one arm's."""
+    text = override.partition("=")[2]
+    seeds = text if text.startswith("[") else f"[{text}]"
+    return f"seeds={seeds}" if "=" in override and _key(override) in ("seed", "seeds") else override
 
 
 def _key(override: str) -> str:
@@ -35,8 +40,4 @@ def _key(override: str) -> str:
 def _values(override: str) -> list[Any]:
     """Returns the values between commas; commas within brackets and quotes do not separate."""
     text = override.partition("=")[2]
-    if "," not in text or isinstance(
-        reading.parse(text, where=f"override {override}"), list | dict
-    ):
-        return []
-    return reading.parse(f"[{text}]", where=f"override {override}")
+    return reading.parse(f"[{text}]", where=f"override {override}") if "," in text else []

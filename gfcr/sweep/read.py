@@ -47,7 +47,7 @@ def from_values(values: Mapping[str, Any], *, where: str) -> Study:
     spec = _search(shared, where=where)
     searched: dict[str, Any] = {_BASE: {}}
     arms, levels = _arms(shared, where=where) if spec is None else (searched, {})
-    seeds = _seeds(shared.pop("seeds", (0,)), where=where)
+    seeds = _seeds(shared.pop("seeds", [shared.get("seed", 0)]), where=where)
     # `launcher.parallel=2` alone is about the launcher there is.
     place = merging.merge({"launcher": {"name": "local"}}, {"launcher": shared.pop("launcher", {})})
     launcher = registry.build("launcher", place["launcher"], where="launcher")

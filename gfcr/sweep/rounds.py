@@ -14,7 +14,7 @@ from gfcr.search.base import Round, Scores
 from gfcr.sweep import decisions
 from gfcr.sweep.scores import score_at
 from gfcr.sweep.study import Study, Trial, TrialEnd
-from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.folder_store import result_at
 
 _AGAIN = "start this command again, or the notebook's kernel, which still has the code before."
 Decide: TypeAlias = Callable[[Scores, int], dict[str, str]]
@@ -64,9 +64,10 @@ class Sweep:
         trials = {t.name: t for t in self.study.trials if self._wanted(t, current)}
         open_trials: list[Trial] = []
         for trial in trials.values():
-            known = None if self._starts_over(trial) else RunFolder(trial.folder).result()
+            known = result_at(trial.folder)
+            over = self._starts_over(trial)
             # The last round asks finished trials too: they see to it that the store has them.
-            if not final and known is not None and _has_reached(known, until=current.until):
+            if not (final or over) and known and _has_reached(known, until=current.until):
                 self.ends[trial.name] = self._end(trial, result=known)
             else:
                 open_trials.append(trial)

@@ -55,7 +55,9 @@ def unfolded(study: Study) -> Study:
     """
     if study.search is None:
         return study
-    asked = {d["arm"]: d["values"] for d in decisions.read(study) if d["decision"] == "asked"}
+    lines = [line for line in decisions.read(study) if line["decision"] == "asked"]
+    space = study.search.spec.space.keys()  # those of an earlier one are no arms of this file
+    asked = {d["arm"]: d["values"] for d in lines if d["values"].keys() == space}
     trials = [trial for arm, values in asked.items() for trial in study.search.make(arm, values)]
     levels = {arm: {key: str(v) for key, v in values.items()} for arm, values in asked.items()}
     return replace(study, trials=(*study.trials, *trials), levels=levels, search=None)

@@ -11,7 +11,7 @@ from gfcr.launch.base import Launcher
 from gfcr.launch.local import Local
 from gfcr.search.base import Length, StoppingRule
 from gfcr.search.space import Search
-from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.folder_store import result_at
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class Trial:
     @property
     def finished(self) -> bool:
         """Returns whether its run has come to its own end."""
-        return (RunFolder(self.folder).result() or {}).get("status") == "finished"
+        return result_at(self.folder).get("status") == "finished"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,11 @@
 """Reads run folders as records, where there is no tracking store."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+from gfcr.errors import CheckpointError
 from gfcr.tracking.checksum import TAG, contradiction
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.names import flatten, spec_hash
@@ -13,6 +16,13 @@ def find_folders(root: Path | str) -> list[Path]:
     """Returns the run folders at `root/study/arm/run`, sorted; those set aside are left out."""
     found = Path(root).glob("*/*/*/run.json")
     return sorted(card.parent for card in found if ".old-" not in card.parent.name)
+
+
+def result_at(folder: Path) -> Mapping[str, Any]:
+    """Returns a run's result; empty without one, or where it is damaged, as a run of it says."""
+    with suppress(CheckpointError):
+        return RunFolder(folder).result() or {}
+    return {}
 
 
 def read_folders(folders: Iterable[Path], *, series: Sequence[str] = ()) -> list[RunRecord]:

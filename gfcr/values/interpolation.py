@@ -28,7 +28,10 @@ _BUILT_IN: Final = tuple(
 _CALLED: Final = re.compile(r"(?<!\\)\$\{\s*([\w.]+)\s*:")
 _FROM_ENVIRONMENT: Final = re.compile(r"\$\{\s*oc\.env\s*:\s*['\"]?(\w+)")
 _OPENING: Final = re.compile(r"(\\*)\$\{")
-_SECRET: Final = re.compile(r"(KEY|TOKEN)S?(_|$)|PASSWORD|PASSWD|SECRET|CREDENTIAL", re.IGNORECASE)
+_SECRET: Final = re.compile(
+    r"(KEYS?|TOKEN|(?<!MAX_|NEW_|NUM_)TOKENS)(_|$)|PASSWORD|PASSWD|SECRET|CREDENTIAL", re.IGNORECASE
+)
+"""Matches names of secrets; `MAX_TOKENS` is a number of tokens."""
 
 
 class InterpolationError(ConfigError):

@@ -38,7 +38,8 @@ def parse_override(text: str) -> Override:
         ConfigError: it is no override, or its value is no YAML.
     """
     dotted, sign, value = text.removeprefix("+").partition("=")
-    if text.startswith("~"):
+    removes = text.startswith("~")
+    if removes:
         dotted, sign = dotted[1:], "="
     depth = len(path := dotted.split("."))
     if not sign or not all(path) or depth > reading.MOST_DEPTH:
@@ -46,9 +47,7 @@ def parse_override(text: str) -> Override:
             f"override {shown(text)} is not allowed: give KEY=VALUE, e.g. trainer.max_steps=3, or "
             "~KEY, which takes the key out."
         )
-    if text.startswith("~"):
-        return Override(dotted, None, removes=True)
-    made = Override(dotted, reading.parse(value, where=f"override {shown(dotted)}"))
+    made = Override(dotted, reading.parse(value, where=f"override {shown(dotted)}"), removes)
     if reading.has_comment(value):
         raise ConfigError(
             f"override {shown(text)} is not allowed: behind # is a comment in YAML, which would be "
@@ -101,19 +100,26 @@ def _edited(values: Mapping[str, Any], override: Override) -> dict[str, Any]:
 
     tree = tree_of(values)
     if override.removes:
-        _remove(tree, override.key, held=[".".join(key) for key, _ in leaves(values)])
+        _remove(tree, override, values=values)
     else:
         _set(tree, override)
     return cast("dict[str, Any]", OmegaConf.to_container(tree, resolve=False))
 
 
-def _remove(tree: "DictConfig", key: str, *, held: Sequence[str]) -> None:
+def _remove(tree: "DictConfig", override: Override, *, values: Mapping[str, Any]) -> None:
     from omegaconf import OmegaConf
 
+    key, value = override.key, override.value
     above, _, last = key.rpartition(".")
     inside: Any = OmegaConf.select(tree, above) if above else tree
     if not OmegaConf.is_dict(inside) or last not in inside:
+        held = [".".join(path) for path, _ in leaves(values)]
         raise unknown_name(key, kind="key", allowed=held, where=f"~{key}")
+    found = at(values, key.split("."))
+    if value not in (None, found, at(found, ("name",))):
+        raise ConfigError(
+            f"override ~{key}={shown(value)} is not allowed: {key} is {shown(found)}. Give ~{key}."
+        )
     del inside[last]
 
 

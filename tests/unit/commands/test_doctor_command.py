@@ -1,6 +1,7 @@
 """`gfcr doctor` on runs of the fake engine."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -66,4 +67,15 @@ def test_a_run_is_named_as_for_its_rollouts(cut: tuple[Path, str], tmp_path: Pat
     done = gfcr("doctor", "grpo/0", "--folder", folder.parents[2], "--json", cwd=tmp_path)
     assert done.returncode == 1 and json.loads(done.stdout)[0]["run"] == str(folder)
     done = gfcr("doctor", tmp_path, cwd=tmp_path)
-    assert done.returncode == 2 and "holds no rollouts" in done.stderr
+    assert done.returncode == 2 and "holds no run" in done.stderr
+
+
+def test_a_run_whose_rollouts_were_removed_is_diagnosed_all_the_same(
+    cut: tuple[Path, str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "runs/t/grpo" / cut[0].name
+    shutil.copytree(cut[0], folder, ignore=shutil.ignore_patterns("rollouts"))
+    for given in (folder, "grpo/0"):
+        assert gfcr("doctor", given, cwd=tmp_path).returncode == 1
+        shown = gfcr("rollouts", given, cwd=tmp_path)
+        assert shown.returncode == 2 and "has no rollouts: they were removed" in shown.stderr

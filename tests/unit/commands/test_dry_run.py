@@ -101,6 +101,17 @@ def test_a_sweep_says_it_of_each_trial(tmp_path: Path) -> None:
     assert [t["would"] for t in refused] == ["be refused", "be refused", "start", "start"]
 
 
+def test_a_trial_that_a_rule_stopped_would_go_on_where_the_rule_lets_it(tmp_path: Path) -> None:
+    arms = {"grpo": {}, **{f"g{n}": {"strategy": {"group_size": n}} for n in (2, 4)}}
+    rule = {"name": "halving", "first": 1, "factor": 2}
+    shared = {"strategy": {"name": "grpo", "group_size": 6}, "launcher": HERE, "arms": arms}
+    study = written(tmp_path, stopping=rule, metric="rollouts/all", baseline="grpo", **shared)
+    assert gfcr("sweep", study).returncode == 0
+    told = {t["trial"]: t["detail"] for t in would("sweep", study, folder=tmp_path)["trials"]}
+    again = "after update 1, if no stopping rule stops it again"
+    assert told == {"grpo/0": "", "g2/0": again, "g4/0": again}
+
+
 @over(
     ("words", "lost"),
     [

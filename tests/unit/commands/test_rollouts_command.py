@@ -101,8 +101,8 @@ WRONG = {
     "{run}": (["--update", "9"], "It has 1 to 3"),
     "{run}  ": (["--update", "0"], "give an integer from 1"),
     "{run} ": (["--prompt", "chain"], "unknown prompt 'chain'"),
-    "{run}/..": ([], "holds no rollouts"),
-    "elsewhere": (["--folder", "none"], "none with rollouts below none"),
+    "{run}/..": ([], "holds no run"),
+    "elsewhere": (["--folder", "none"], "no run below none"),
 }
 
 

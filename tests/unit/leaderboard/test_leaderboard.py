@@ -77,7 +77,7 @@ def test_rewards_that_are_declared_unbounded_are_no_shares():
 
 
 def test_every_rendering_holds_every_arm_every_reason_and_no_nan():
-    failed = run("dapo", 7, status="failed", error="out of memory")
+    failed = run("dapo", 7, status="failed", error="out of memory.")
     runs = [*arm("grpo", accuracy=0.5), run("dapo"), failed]
     board = leaderboard.rank(runs, baseline="grpo")
     data = json.loads(leaderboard.to_json(board))
@@ -88,7 +88,7 @@ def test_every_rendering_holds_every_arm_every_reason_and_no_nan():
         "dapo": "600.0",
     }
     markdown = leaderboard.to_markdown(board)
-    assert "Left out: dapo, seed 7 (dapo-7): the run failed: out of memory." in markdown
+    assert "Left out: dapo, seed 7 (dapo-7): the run failed: out of memory.\n" in markdown
     assert "Without a rank" in markdown and "one seed: no interval" in markdown
     console = Console(width=200, record=True, file=io.StringIO())
     console.print(leaderboard.to_rich(board))

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+import gfcr
 from gfcr import sweep
 from gfcr.errors import ConfigError
 from tests.cases import over
@@ -168,6 +169,33 @@ def test_several_values_on_the_command_line_are_crossed(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"strategy has several values, and .* has arms"):
         arms("strategy=grpo,dapo")
     assert arms("strategy=grpo,dapo", "~arms") == ["grpo", "dapo"]
+
+
+@over("kind", ["file", "values"])
+def test_a_seed_given_is_the_study_s(kind: str, tmp_path: Path) -> None:
+    def seeds(*overrides: str, **changes: Any) -> list[int]:
+        values = values_of(tmp_path, arms={"a": {}}, **changes)
+        file = tmp_path / "s.yaml"
+        file.write_text(yaml.safe_dump(values))
+        if kind == "file":
+            return sweep.load(file, overrides=overrides).seeds
+        return gfcr.study(values, overrides=overrides).study.seeds
+
+    assert seeds() == [0] and seeds(seed=5) == [5] and seeds(seed=5, seeds=[1, 2]) == [1, 2]
+    for given, meant in {"3": [3], "3,4": [3, 4], "[4]": [4]}.items():
+        for override in (f"seed={given}", f"+seed={given}", f"seeds={given}"):
+            assert seeds(override, seeds=[0, 1]) == meant
+    assert gfcr.study(tmp_path / "s.yaml", seed=6).study.seeds == [6]
+
+
+def test_parts_that_arms_may_differ_in_are_crossed_by_their_names(tmp_path: Path) -> None:
+    file = tmp_path / "one.yaml"
+    file.write_text(yaml.safe_dump(values_of(tmp_path, compares=["engine"])))
+    study = sweep.load(file, overrides=["schedule=sync,lag", "strategy={name: grpo},{name: rloo}"])
+    assert [*study.arms] == ["sync+grpo", "sync+rloo", "lag+grpo", "lag+rloo"]
+    levels = {"warm": {"sampling": {"temperature": 1.0}}, "cool": {"trainer": {"save_every": 3}}}
+    cool = load(tmp_path, factors={"heat": levels}).arms["cool"][0].config
+    assert cool.trainer == {"name": "dry", "max_steps": 2, "save_every": 3}
 
 
 @over(

@@ -105,6 +105,20 @@ def test_a_search_is_read_as_the_study_of_its_candidates(tmp_path: Path) -> None
         assert levels["strategy.group_size"] == str(size)
 
 
+def test_a_search_edited_or_put_back_has_the_candidates_of_its_file(tmp_path: Path) -> None:
+    def asked(values: dict[str, Any], **changes: Any) -> dict[str, Any]:
+        study = load(tmp_path, **changes)
+        decisions.append(study, {"arm": "c000", "decision": "asked", "values": values})
+        return dict(sweep.unfolded(study).levels)
+
+    one, other = ({"strategy.group_size": n, "sampling.top_k": 3} for n in (2, 4))
+    for values in (one, other, one, one):
+        assert asked(values) == {"c000": {key: str(value) for key, value in values.items()}}
+    assert len(decisions.read(load(tmp_path))) == 3, "what was said last is not said again"
+    space = {"space": {"prompts": [2, 3]}}
+    assert asked(one, search=space, strategy="rloo") == {}
+
+
 @pytest.mark.slow
 def test_a_calibration_runs_the_base_and_begins_no_search(tmp_path: Path) -> None:
     study = load(tmp_path, seeds=[0])

@@ -11,9 +11,11 @@ import pytest
 from gfcr import sweep
 from gfcr.errors import ConfigError
 from gfcr.search.base import Length, Round, Scores, StoppingRule
+from gfcr.studies.frames import run_rows
 from gfcr.sweep import decisions
 from gfcr.tracking import checksum
 from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.local import Local
 from tests.cases import over
 from tests.launchers import Here, values_of
 
@@ -91,6 +93,17 @@ def test_run_again_it_decides_the_same_and_runs_nothing(halved: Halved) -> None:
     assert set(begun) == {e.trial.name for e in again if e.status == "cached"}
 
 
+def test_run_again_the_store_has_stopped_runs_too(tmp_path: Path, monkeypatch: Any) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(Local, "finish", lambda self, *, status, result: told.append(status))
+    arms = {name: {"strategy": {"group_size": size}} for name, size in {"a": 4, "b": 2}.items()}
+    study = load(tmp_path, arms=arms, seeds=[0], metric="rollouts/all")
+    for _ in range(2):
+        told.clear()
+        sweep.run(study)
+        assert {"finished", "stopped"} <= {*told}
+
+
 @pytest.mark.whole
 def test_without_the_rule_stopped_runs_go_on_as_if_never_stopped(tmp_path: Path) -> None:
     sweep.run(load(tmp_path / "a"))
@@ -150,6 +163,21 @@ def test_an_arm_that_crashes_is_named_and_the_others_go_on(tmp_path: Path) -> No
     assert any("bad has no run" in note for note in sweep.notes(study, ends=ends))
     assert any(e.status == "stopped" for e in ends)
     assert not any(line["arm"] == "bad" for line in decisions.read(study))
+
+
+@over("stopping", [None, VALUES["stopping"]])
+def test_a_trial_whose_result_is_damaged_is_named_and_the_others_go_on(
+    stopping: Any, tmp_path: Path
+) -> None:
+    arms = {name: {"strategy": {"group_size": size}} for name, size in {"a": 2, "b": 3}.items()}
+    study = load(tmp_path, arms=arms, seeds=[0], stopping=stopping)
+    folder = study.trials[0].folder
+    folder.mkdir(parents=True)
+    (folder / "result.json").write_text("{")
+    broken, whole = sweep.run(study)
+    assert broken.status == "failed" and "result.json is damaged" in str(broken.problem)
+    assert whole.status == "finished" and whole.problem is None
+    assert [row["status"] for row in run_rows(study)] == ["waiting", "finished"]
 
 
 def test_one_lucky_batch_decides_nothing(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ STANDS_FOR: list[tuple[dict[str, Any], Any, str]] = [
     ({"prompts": "${oc.select:nothing.there,3}"}, 3, "prompts"),
     ({"study": "s${seed}"}, "s0", "study"),
     ({"study": "${oc.env:GFCR_NO_SUCH,plain}"}, "plain", "study"),
+    ({"prompts": "${oc.decode:${oc.env:RUN_MAX_TOKENS,3}}"}, 3, "prompts"),
     ({"prompts": "${oc.decode:'3'}"}, 3, "prompts"),
     ({"compares": ["model", "engine.${engine.name}"]}, "engine.fake", "compares.1"),
     ({"strategy": {"name": "${baseline}"}, "baseline": "dapo"}, "dapo", "strategy.name"),
@@ -84,6 +85,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"prompts": "${oc.envv:HOME}"}, "no resolver 'oc.envv'.*Did you mean 'oc.env'"),
     ({"prompts": "${hydra:job.num}"}, "no resolver 'hydra'"),
     ({"prompts": "${oc.env:HF_TOKEN}"}, "HF_TOKEN is a secret"),
+    ({"prompts": "${oc.env:MAX_TOKEN}"}, "MAX_TOKEN is a secret"),
+    ({"prompts": "${oc.env:API_TOKENS}"}, "API_TOKENS is a secret"),
     ({"study": "x${oc.env:AWS_SECRET_ACCESS_KEY,none}"}, "AWS_SECRET_ACCESS_KEY is a secret"),
     ({"study": "${oc.env:'WANDB_API_KEY'}"}, "WANDB_API_KEY is a secret"),
     ({"tracking": {"name": "mlflow", "uri": "${oc.env:DB_PASSWORD}"}}, "DB_PASSWORD is a secret"),
@@ -257,7 +260,9 @@ def test_overrides_are_hydras() -> None:
 
     assert after("a.words[1]=z")["a"]["words"] == ["x", "z"]
     assert after("+a.new=[1, 2]")["a"]["new"] == [1, 2]
-    assert after("~a.n")["a"] == {"words": ["x", "y"]} == after("~a.n=")["a"]
+    for whatever in ("~a.n", "~a.n=", "~a.n=1"):
+        assert after(whatever)["a"] == {"words": ["x", "y"]}
+    assert after("~strategy=dapo") == after("~strategy") == {"a": values["a"]}
     assert after("strategy=grpo")["strategy"] == {"name": "grpo"}
     assert after("strategy.max_rounds=${a.n}")["strategy"]["max_rounds"] == "${a.n}"
     # One names the part and the other sets it, in any order; a file's settings of another go.
@@ -275,6 +280,8 @@ def test_overrides_are_hydras() -> None:
         "a.n[0]=z": "a.n\\[0\\]",
         "a.words": "give KEY=VALUE",
         "~": "give KEY=VALUE",
+        "~a.n=2": "a.n is 1. Give ~a.n",
+        "~strategy=grpo": "strategy is {'name': 'dapo'",
         "a.n=one #two": "a comment in YAML, which would be lost",
         "a.n=####": "'a.n=\"...\"'",
         "a.n='one' #two": "a comment in YAML",
@@ -310,10 +317,9 @@ def test_python_gives_what_it_has(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="give a mapping"):
         configs.given(3, where="t")
     for source in (loaded, Mine()):
-        own = opened.read(source, where="t")
-        given = opened.changed(own, values={"study": "mine"}, overrides=["seed=3"])
+        given = merging.merge(opened.read(source, where="t"), opened.based({"study": "mine"}))
         found = configs.experiment(given, where="t")
-        assert (found.study, found.seed, found.trainer["name"]) == ("mine", 3, "dry")
+        assert (found.study, found.trainer["name"]) == ("mine", "dry")
     printed = gfcr("config", path, "evaluation.prompts=8", "--raw").stdout
     assert yaml.safe_load(printed)["prompts"] == "${evaluation.prompts}"
 
