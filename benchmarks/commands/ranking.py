@@ -64,7 +64,7 @@ def _records(options: argparse.Namespace) -> list[Any]:
         from gfcr.leaderboard import answers, entry
 
         return answers.records_of(entry.read(Path(options.study)))
-    study, runs, _ = asked(options)
+    study, runs, *_ = asked(options)
     if options.uri is not None:
         from gfcr.tracking.mlflow_store import read_runs
 

@@ -45,11 +45,12 @@ def run(options: argparse.Namespace) -> Outcome:
     from gfcr.commands import rendered
     from gfcr.leaderboard import report
 
-    study, runs_asked, uri = asked(options)
+    study, runs_asked, uri, planned = asked(options)
     board = leaderboard.build(
         uri,
         study=study,
         asked=runs_asked,
+        planned=planned,
         baseline=options.baseline,
         where=options.where,
         margin=options.margin,
@@ -72,13 +73,13 @@ def table_of(board: "Leaderboard") -> list[Any]:
     return [leaderboard.to_rich(board), Text(leaderboard.remarks(board))]
 
 
-def asked(options: argparse.Namespace) -> "tuple[str | None, dict[str, ArmSeed], str]":
-    """Returns a study's name, the runs its file asks for by run id, and its store's URI."""
+def asked(options: argparse.Namespace) -> "tuple[str | None, dict[str, ArmSeed], str, str | None]":
+    """Returns a study's name, the runs its file asks for by id, its store's URI, its baseline."""
     given: str | None = options.study
     if given is None or not given.endswith((".yaml", ".yml")):
-        return given, {}, options.uri or "sqlite:///mlflow.db"
+        return given, {}, options.uri or "sqlite:///mlflow.db", None
     study = sweep.load(given, overrides=[])
-    return study.name, asked_by(study), options.uri or study.store
+    return study.name, asked_by(study), options.uri or study.store, study.baseline
 
 
 def asked_by(study: sweep.Study) -> "dict[str, ArmSeed]":

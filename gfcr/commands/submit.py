@@ -38,12 +38,12 @@ def run(options: argparse.Namespace) -> Outcome:
     from gfcr.leaderboard.entry import entry_of
     from gfcr.leaderboard.screen import screen
 
-    study, runs, uri = asked(options)
+    study, runs, uri, planned = asked(options)
     records, others = leaderboard.of_file(leaderboard.read(uri, study=study), runs=runs)
     board = leaderboard.rank(
         records,
         others=others,
-        baseline=options.baseline or leaderboard.baseline_of(records),
+        baseline=options.baseline or leaderboard.baseline_of(records, planned=planned),
         margin=options.margin,
         target=options.target,
         asked=runs.values(),

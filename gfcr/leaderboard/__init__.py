@@ -57,6 +57,7 @@ def build(
     margin: float | None = None,
     target: float | None = None,
     asked: Mapping[str, ArmSeed] | None = None,
+    planned: str | None = None,
 ) -> Leaderboard:
     """Builds the leaderboard from an MLflow store.
 
@@ -70,6 +71,7 @@ def build(
         target: held-out score for time- and tokens-to-target; None takes the baseline's.
         asked: what the study's file asks for, by run id; where the store holds none of these runs,
             all of the study's are ranked.
+        planned: the baseline of the study's file; see `baseline_of`.
 
     Raises:
         ConfigError: no such store, study, baseline or parameter.
@@ -79,7 +81,7 @@ def build(
     board = rank(
         records,
         others=others,
-        baseline=baseline_of(records) if baseline is None else baseline,
+        baseline=baseline_of(records, planned=planned) if baseline is None else baseline,
         where=where,
         margin=margin,
         target=target,
@@ -125,11 +127,14 @@ def _specified(run: RunRecord) -> tuple[str, str]:
     return run.arm, run.tags.get("gfcr.spec_hash", "?")
 
 
-def baseline_of(records: Sequence[RunRecord]) -> str | None:
+def baseline_of(records: Sequence[RunRecord], *, planned: str | None = None) -> str | None:
     """Returns the baseline of the runs' study; None where they name several, or are of several.
 
+    That of the study's file counts, where it has runs: it may have been edited since they began.
     Runs that did not finish, or whose records are damaged, do not count unless all runs are such.
     """
+    if any(run.arm == planned for run in records):
+        return planned
     ended = [r for r in records if r.status == "finished" and not r.damage] or records
     named = {run.tags.get("gfcr.baseline") for run in ended}
     studies = {run.study for run in records if not run.damage}

@@ -94,28 +94,16 @@ def levels_of(factor: str, levels: object, *, where: str) -> dict[str, dict[str,
             raise ConfigError(
                 f"{place}.{level}: a level's name is part of the arm's; leave out + and /."
             )
-    return {
-        str(level): changes_of({} if changes is None else changes, where=f"{place}.{level}")
-        for level, changes in given.items()
+    changed = {
+        str(n): mapping({} if c is None else c, where=f"{place}.{n}") for n, c in given.items()
     }
+    return {n: nested({key_of(key): v for key, v in c.items()}) for n, c in changed.items()}
 
 
 def _name_of(value: object) -> str:
     """Returns a level's name: that of the part it gives, or the value itself."""
     named = value.get("name") if is_mapping(value) else value
     return names.of_object(str(named)).rpartition("/")[2]
-
-
-def changes_of(level: object, *, where: str) -> dict[str, Any]:
-    """Returns the changes that a level makes to an experiment.
-
-    Raises:
-        ConfigError: the level is no mapping.
-    """
-    changes: dict[str, Any] = {}
-    for key, value in mapping(level, where=where).items():
-        changes = merging.combine(changes, nested({key_of(key): value}))
-    return changes
 
 
 def key_of(key: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from gfcr.errors import ConfigError, did_you_mean, shown
 from gfcr.values import reading
-from gfcr.values.plain import is_mapping, leaves, mapping
+from gfcr.values.plain import at, is_mapping, leaves, mapping
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -105,23 +105,19 @@ def _refuse_nulls(base: Mapping[str, Any], changes: Mapping[str, Any], *, where:
     A study file's own `grpo:` says that; over an arm that has settings, or under a name that no
     arm has, somebody wants it gone, and would compare the baseline with itself.
     """
-    first, second = base.get("factors"), changes.get("factors")
-    crossed = (
-        [(f"factors.{n}", first[n], second[n]) for n in first if n in second]
-        if is_mapping(first) and is_mapping(second)
-        else []
-    )
-    pairs = [(key, base.get(key), changes.get(key)) for key in ("arms", "factors")]
-    for at, before, after in [*pairs, *crossed]:
+    factors = base.get("factors")
+    crossed = [("factors", name) for name in (factors if is_mapping(factors) else ())]
+    for key in [("arms",), ("factors",), *crossed]:
+        before, after, place = at(base, key), at(changes, key), ".".join(map(str, key))
         if not (is_mapping(before) and before and is_mapping(after)):
             continue
         for name in (n for n, change in after.items() if change is None and before.get(n, 1)):
             raise ConfigError(
-                f"{where}: {at}.{name}=null is not allowed: it would change nothing, and be "
+                f"{where}: {place}.{name}=null is not allowed: it would change nothing, and be "
                 f"compared. There are: {', '.join(map(str, before))}."
                 f"{did_you_mean(str(name), map(str, before)) if name not in before else ''} To "
-                f"take one out, give ~{at}.NAME on the command line; `{{}}` adds one that changes "
-                "nothing."
+                f"take one out, give ~{place}.NAME on the command line; `{{}}` adds one that "
+                "changes nothing."
             )
 
 

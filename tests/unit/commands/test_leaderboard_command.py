@@ -7,6 +7,7 @@ import pytest
 from gfcr import leaderboard
 from gfcr.commands.leaderboard import asked
 from gfcr.errors import ConfigError
+from tests.studies import run
 
 STUDY = """
 study: there
@@ -25,10 +26,18 @@ def test_a_study_s_file_names_its_store_and_an_option_another_one(tmp_path):
         ("local", "sqlite:///mlflow.db"),
     ):
         file.write_text(f"{STUDY}tracking: {tracking}\n")
-        name, runs, found = asked(Namespace(study=str(file), uri=None))
-        assert (name, len(runs), found) == ("there", 1, uri)
+        name, runs, found, baseline = asked(Namespace(study=str(file), uri=None))
+        assert (name, len(runs), found, baseline) == ("there", 1, uri, "grpo")
         assert asked(Namespace(study=str(file), uri="sqlite:///mine.db"))[2] == "sqlite:///mine.db"
-    assert asked(Namespace(study="there", uri=None)) == ("there", {}, "sqlite:///mlflow.db")
+    assert asked(Namespace(study="there", uri=None)) == ("there", {}, "sqlite:///mlflow.db", None)
+
+
+def test_the_file_s_baseline_counts_where_it_has_runs(monkeypatch):
+    named = {"tags": {"gfcr.baseline": "a"}}
+    runs = [run(arm, seed, **named) for arm in "ab" for seed in (0, 1)]
+    monkeypatch.setattr(leaderboard, "read_runs", lambda *_, **__: runs)
+    for planned, meant in {None: "a", "a": "a", "b": "b", "renamed": "a"}.items():
+        assert leaderboard.build("sqlite:///m.db", planned=planned).baseline == meant
 
 
 def test_of_a_store_without_runs_it_says_how_they_get_there(monkeypatch):
