@@ -30,8 +30,7 @@ class Work:
         self.pipeline.sync(given, version=version)
 
     def goes_on(self) -> bool:
-        version = self.pipeline.engine.version
-        return version < min(self.spent_at, self.paused_at)
+        return self.pipeline.engine.version < self.spent_at
 
     def paused(self) -> bool:
         return self.pipeline.engine.version >= self.paused_at
@@ -43,7 +42,7 @@ class Work:
         self.pipeline.hold(batch)
 
     def next_batch(self) -> RolloutBatch | None:
-        return self.pipeline.next_batch() if self.goes_on() else None
+        return self.pipeline.next_batch() if self.goes_on() and not self.paused() else None
 
     def masked(self, kept: Any, *, update: int | None = None) -> None:
         self.asked.append(("masked", update))

@@ -134,7 +134,7 @@ class RunSource(Work):
         """Batches that have not been learned from yet, by update."""
 
     def next_batch(self) -> RolloutBatch | None:
-        if not self.goes_on():
+        if not self.goes_on() or self._is_paused:
             return None
         lease.enter("decode")
         NOW.enter("generating", of=self._config.prompts * self.pipeline.strategy.group_size)
@@ -155,8 +155,8 @@ class RunSource(Work):
             self.evaluate(update=version)
         latest = memory.curve[-1]
         reached = self._pause is not None and self._pause.reached(latest)
-        self._is_paused = reached and latest[0] == version
-        return self.spent() is None and not self._is_paused
+        self._is_paused = self._is_paused or (reached and latest[0] == version)
+        return self.spent() is None
 
     def made(self, batch: RolloutBatch) -> None:
         if not batch.step:

@@ -127,7 +127,6 @@ class Meter:
     """Measures what making one batch costs, from the counters of the engine and the desk."""
 
     def __init__(self, engine: Engine, *, desk: Desk, spent: Spent | None = None) -> None:
-        """Begins now, or with what was spent before a checkpoint."""
         self._engine, self._desk = engine, desk
         self._before = self._now.less(spent) if spent else self._now
 
@@ -141,12 +140,14 @@ class Meter:
         """What was spent since the meter began."""
         return self._now.less(self._before)
 
+    def after(self, spent: Spent) -> "Meter":
+        """Returns a meter that begins now with what was spent before."""
+        return Meter(self._engine, desk=self._desk, spent=spent)
+
     def anew(self) -> "Meter":
         """Returns a meter that begins now; weights sent since this one began still count for it."""
-        made, then = Meter(self._engine, desk=self._desk), self._before.engine
-        own = {name: getattr(then, name) for name in _WEIGHTS}
-        made._before = made._before._replace(engine=replace(made._before.engine, **own))
-        return made
+        own = {name: getattr(self.spent.engine, name) for name in _WEIGHTS}
+        return self.after(Spent(EngineStats(**own), 0, 0.0, 0.0))
 
     def read(self) -> Cost:
         """Returns what was spent as a batch records it."""
@@ -160,10 +161,6 @@ class Meter:
             verify_s=spent.waited_s,
             wall_s=spent.wall_s,
         )
-
-    def skip(self, since: "Meter") -> None:
-        """Leaves out of the count what was spent from the making of the meter `since` until now."""
-        self._before = self._before.less(since._before.less(self._now))
 
     def metrics(self, cost: Cost) -> dict[str, float]:
         """Returns the batch's engine metrics, with acceptance only where something was drafted."""

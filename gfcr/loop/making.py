@@ -156,10 +156,10 @@ class Making:
     def aside(self) -> Generator[None]:
         """Parks all requests, and leaves what is done inside out of the batches' cost."""
         self._floor.traffic.park()
-        meter = batches.Meter(self._floor.engine, desk=self._floor.desk)
+        spent = self._meter.spent
         with self._floor.desk.together.aside():
             yield
-        self._meter.skip(meter)
+        self._meter = self._meter.after(spent)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns all batches in the making, for a checkpoint."""
@@ -178,8 +178,7 @@ class Making:
             collector.go_on(opened)
             views |= dict.fromkeys(opened.begun, shown(collector.view))
         self._runner.load_state_dict(state["in_flight"], views=views)
-        engine, desk = self._floor.engine, self._floor.desk
-        self._meter = batches.Meter(engine, desk=desk, spent=state["spent"])
+        self._meter = self._meter.after(state["spent"])
 
     def _joined(self, harvest: Harvest) -> Harvest:
         """Returns the harvest together with those of the batches dropped before it."""

@@ -83,7 +83,7 @@ class Ahead:
 
     def next_batch(self) -> RolloutBatch | None:
         began, aside = time.perf_counter(), self._aside_s
-        self._await(lambda: bool(self._ready) or self._is_over)
+        self._await(lambda: bool(self._ready) or self._is_over or self._work.paused())
         # The trainer changes its weights after this: they must be synced, or copied, before.
         self._await(lambda: not self._weights or self._is_late(), then=self._keep_weights)
         self._waited_s = max(0.0, time.perf_counter() - began - (self._aside_s - aside))
@@ -91,7 +91,7 @@ class Ahead:
             if not self._ready or self._work.paused():
                 return None
             batch = self._ready.popleft()
-        self._now = batch.step
+            self._now = batch.step
         return batch
 
     def masked(self, kept: Mapping[str, Bools]) -> None:
@@ -240,7 +240,7 @@ class Ahead:
             self._close(step, update=at.closed)
         elif self._may_open(at):
             self._check_end()
-            if not self._ended:
+            if self._may_open(at):
                 pipeline.making.open(self._begun, update=at.closed + len(at.opened))
                 self._begun += 1
         elif len(at.done) < len(at.opened):
@@ -256,6 +256,9 @@ class Ahead:
         if at.opened and any(part.one_batch for part in parts):
             return False
         left = self._last - at.closed - len(at.opened)
+        # A pause leaves what the trainer's own policy makes: those before it are gone after that.
+        if self._work.paused() and (at.loaded > self._now or not self._schedule.waits):
+            return False
         return at.loaded >= 0 and left > 0 and not self._ended and self._schedule.opens(at)
 
     def _close(self, step: int, *, update: int) -> None:

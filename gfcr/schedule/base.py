@@ -68,7 +68,7 @@ class Work(BatchSource, Protocol):
     """The pipeline that makes the batches."""
 
     def goes_on(self) -> bool:
-        """Evaluates the engine's policy if that is due; returns whether a batch may be begun."""
+        """Evaluates the engine's policy if that is due; returns whether any budget is left."""
         ...
 
     def paused(self) -> bool:

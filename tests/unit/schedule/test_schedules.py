@@ -77,6 +77,21 @@ def test_a_lag_is_the_same_run_beside_the_trainer_and_in_turn(name: str, updates
             assert batch.metrics["off_policy/staleness"] == updates
 
 
+def test_a_pause_leaves_every_batch_to_the_policy_that_makes_it_without_one() -> None:
+    """The trainer may be further than the policy at which the run pauses: that is gone after it."""
+    whole = run_on(work(), Lag(updates=3), beside=False)
+    slow = lambda engine: Slow(engine, takes=[0.0005], draw=Random(0))  # noqa: E731
+    paused, later = work(on=slow, paused_at=1), work()
+    with Ahead(paused, schedule=Lag(updates=3), last=LAST, beside=True) as run:
+        before = trained(run)
+        state = pickle.loads(pickle.dumps(run.state_dict()))
+    with Ahead(later, schedule=Lag(updates=3), last=LAST, beside=False) as run:
+        run.load_state_dict(state)
+        after = trained(run, first=len(before))
+    assert 1 < len(before) < LAST, "it pauses, and not at version 1"
+    assert outcome([*before, *after]) == outcome(whole)
+
+
 # ---------------------------------------------------------------- the bound
 
 
