@@ -169,11 +169,6 @@ def read_experiment(path: str | Path, *, overrides: Sequence[str] = ()) -> Exper
         ConfigError: the file is missing or no YAML, or a key or value is not allowed.
     """
     values = apply_overrides(merging.read(path), overrides)
-    if said := [key for key in STUDY if key in values]:
-        raise ConfigError(
-            f"{path} is a study: it has `{said[0]}`. Run all of it with `gfcr sweep {path}`, or "
-            f"one arm with `gfcr sweep {path} --arms ARM`."
-        )
     with located(path):
         return experiment(values, where=str(path))
 
@@ -213,6 +208,11 @@ def given(source: object, *, where: str) -> dict[str, Any]:
 
 def experiment(values: Mapping[str, Any], *, where: str) -> Experiment:
     """Builds an experiment from plain values over the defaults, resolved and strictly typed."""
+    if said := [key for key in STUDY if key in values]:
+        raise ConfigError(
+            f"{where} is a study: it has `{said[0]}`. Run all of it with `gfcr sweep {where}`, or "
+            f"one arm with `gfcr sweep {where} --arms ARM` (in Python: gfcr.study)."
+        )
     defaults = asdict(Experiment())
     found = interpolation.resolved(values, over=defaults, where=where)
     if found != dict(values):

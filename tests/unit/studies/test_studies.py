@@ -176,6 +176,8 @@ def test_a_run_that_fails_says_why(folder: Path) -> None:
     part = {"broken": {"name": f"{folder / 'broken.py'}:Broken"}}
     with pytest.raises(GfcrError, match=r"run grpo/0 failed: .*on purpose.*Its folder: "):
         gfcr.run(folder / "fails.yaml", strategy={"name": "grpo", "filters": part})
+    with pytest.raises(ConfigError, match=r"is a study: it has `arms`.* gfcr\.study"):
+        gfcr.run(folder / "base.yaml", arms=SIZES)
 
 
 def test_a_line_ends_where_a_seed_does():
