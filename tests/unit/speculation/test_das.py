@@ -239,6 +239,14 @@ def test_the_least_recently_visited_problem_goes_when_memory_is_full() -> None:
     assert das.metrics()["tokens"] <= 170
 
 
+def test_a_full_memory_keeps_half_of_the_tree_that_all_problems_share() -> None:
+    das = drafter(capacity=300, own=False, scope="both")
+    for step in range(30):
+        das.observe(harvest(TEXT[:47], prompt_id=f"p{step}", step=step), view=make.view())
+        assert 150 < das.metrics()["tokens"] <= 300 or step < 2
+        assert proposed(das, TEXT[:6], prompt_id="new")
+
+
 # ------------------------------------------------------------ state
 
 
