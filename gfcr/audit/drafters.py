@@ -13,6 +13,7 @@ from gfcr.certificate.cell import NONE
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.speculation import tree
 from gfcr.speculation.base import Drafter
+from gfcr.speculation.das import Das
 from gfcr.values.plain import is_required
 
 VARIANTS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -80,6 +81,8 @@ class Subject:
         drafter = self.build(model=model)
         if drafter is not None:
             drafter.fetch(models.resolve)
+            if isinstance(drafter.core, Das):
+                drafter.core.history = ""  # it is the runs' memory
         return drafter
 
 

@@ -49,10 +49,14 @@ def audit_cell(
 
     Returns:
         The cell, `refused` where the engine rejects the setting's requests.
+
+    Raises:
+        EngineError: the engine failed after it had sampled some tokens.
     """
     if not (asked.deterministic or asked.rounding.drawn):
         asked = replace(asked, drafts=None, records=None)
     setting, gathered, begun = asked.setting, kept.read(asked.kept), time.monotonic()
+    sampled = engine.stats().generated_tokens
     # A sample that grows is judged again and again: all the times add up to 1.65 times the level.
     asked = replace(asked, level=asked.level / (gathered.judged + 1) ** 2)
 
@@ -62,6 +66,8 @@ def audit_cell(
     try:
         families, figures = _found(rounds, asked, gathered)
     except EngineError as error:
+        if engine.stats().generated_tokens > sampled:
+            raise
         figures = {"reason": str(error), "refused": True}
     gathered.seconds += time.monotonic() - begun
     cell = Cell(

@@ -14,7 +14,7 @@ from gfcr.audit.law import Laws
 from gfcr.certificate.settings import Setting
 from gfcr.engine.base import Engine, Request
 from gfcr.engine.server_steps import Steps, Traced
-from gfcr.errors import GfcrError
+from gfcr.errors import EngineError, GfcrError
 from gfcr.seeds import seed_of
 from gfcr.speculation.base import NOTHING, Draft, Law
 from gfcr.types import FinishReason
@@ -189,7 +189,11 @@ def _sample(engine: Engine, asking: Asking, *, seed: int, drafts: Drafts | None)
             break
         # Read before the step: it verifies these drafts and proposes the next ones.
         proposed: Mapping[str, Draft] = drafts() if drafts else {}
-        gained = engine.step()
+        try:
+            gained = engine.step()
+        except EngineError:
+            engine.abort(running)  # the next cell asks the same engine
+            raise
         for row, delta in enumerate(gained):
             draft = proposed.get(delta.request_id, NOTHING)
             laws += draft.law.probs_TM.size if draft.law else 0

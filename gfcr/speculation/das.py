@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, final
 
+import numpy as np
 from annotated_types import Interval
 
 from gfcr.speculation import tree
@@ -13,6 +14,7 @@ from gfcr.speculation.base import NOTHING, Draft, Law, Proposer, Row, Step, Targ
 from gfcr.speculation.history import History
 from gfcr.speculation.history_file import HistoryFile
 from gfcr.speculation.limits import CLASSES, Ask, Limits, Mode
+from gfcr.speculation.responses import Tokens, common
 from gfcr.speculation.tree import NO_GUESS, Guess, SuffixTree
 from gfcr.stages import Harvest, Observer, View
 from gfcr.types import Rollout
@@ -37,7 +39,8 @@ class _Live:
     length: int
     """Length of the sequence at the last proposal, in tokens."""
     allowed: int = 0
-    drafted: int = 0
+    drafted: Sequence[int] = ()
+    """The last draft."""
 
 
 @final
@@ -132,7 +135,7 @@ class Das(Proposer, Observer):
         live = self._live.pop(row.request_id, None)
         if live is None:  # Never asked about, as in evaluations; `observe` adds those that count.
             return
-        self._measure(live, length=len(row.tokens_T))
+        self._measure(live, row.tokens_T)
         self._add(live.keys, tokens_T=row.tokens_T, prompt_length=row.prompt_length)
         # `observe` must not add it again, or its continuations count twice.
         self._finished[row.request_id] = 0
@@ -191,7 +194,7 @@ class Das(Proposer, Observer):
     def _begin(self, row: Row) -> _Live:
         live = self._live.get(row.request_id)
         if live is not None:
-            self._measure(live, length=len(row.tokens_T))
+            self._measure(live, row.tokens_T)
             return live
         key = row.prompt_id
         warm = key in self._limits.classes.means
@@ -203,17 +206,17 @@ class Das(Proposer, Observer):
 
     def _draft(self, ask: Ask, live: _Live, most: int) -> Draft:
         # Where nothing is drafted now, the next tokens must not count for the draft before.
-        live.length, live.allowed, live.drafted = len(ask.row.tokens_T), most, 0
+        live.length, live.allowed, live.drafted = len(ask.row.tokens_T), most, ()
         if most <= 0:
             return NOTHING
         guess = self._guess(ask.row, live, most)
         self._counts["asked"] += 1
         if not guess.tokens:
             return NOTHING
-        live.drafted = len(guess.tokens)
+        live.drafted = guess.tokens
         self._counts["drafts"] += 1
         self._counts["matched"] += guess.match
-        self._counts[self._limits.class_of(ask)] += live.drafted
+        self._counts[self._limits.class_of(ask)] += len(guess.tokens)
         return Draft(tokens=guess.tokens)
 
     def _guess(self, row: Row, live: _Live, most: int) -> Guess:
@@ -232,14 +235,14 @@ class Das(Proposer, Observer):
         guess = held.guess(row.tokens_T, most=most, factor=self.factor, min_prob=self.min_prob)
         return guess if guess.score > best.score else best
 
-    def _measure(self, live: _Live, *, length: int) -> None:
+    def _measure(self, live: _Live, tokens_T: Tokens) -> None:
         """Counts which of the last draft's tokens were accepted, by the tokens gained since."""
-        gained = length - live.length
-        if gained > 0 and live.allowed > 0:
-            # Every verification emits one token that was not drafted.
-            accepted = min(gained - 1, live.drafted)
+        came_T = tokens_T[live.length :]
+        if len(came_T) and live.allowed > 0:
+            # Behind the first that was rejected others may have come, while drafts paused.
+            accepted = common(came_T, np.array(live.drafted))
             self._limits.acceptance[live.warm].see(
-                allowed=live.allowed, drafted=live.drafted, accepted=accepted
+                allowed=live.allowed, drafted=len(live.drafted), accepted=accepted
             )
             self._counts["accepted"] += accepted
 

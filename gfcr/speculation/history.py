@@ -1,6 +1,6 @@
 """A drafter's memory of rollouts: sequences by problem, over a sliding window of visits."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -42,7 +42,8 @@ class History:
 
     Args:
         window: most visits of a key that are remembered; between visits at least half as many.
-        capacity: most tokens in all; the keys unvisited for longest are forgotten first.
+        capacity: most tokens in all; the keys unvisited for longest are forgotten first, then the
+            older half of those visited now, then these.
         match: longest suffix looked up.
         draft: longest continuation.
     """
@@ -86,13 +87,14 @@ class History:
     def close(self) -> None:
         """Ends an update: moves visited keys to the back, and forgets what exceeds the limits."""
         # In the order of first touch whatever the set's: the dict knows it only for new keys.
-        for key in [k for k in self._problems if k in self._touched]:
+        visited = [k for k in self._problems if k in self._touched]
+        for key in visited:
             self._problems[key] = problem = self._problems.pop(key)
             if len(visits := problem.visits) > self._window:
                 self._keep(key, since=visits[-max(1, self._window // 2)])
         self._touched.clear()
         self._visit += 1
-        self._shrink()
+        self._shrink(visited)
 
     def arrays(self) -> dict[str, Any]:
         """Returns the content as arrays: all tokens in one; key, visit, length by sequence S."""
@@ -144,12 +146,19 @@ class History:
         for entry in kept:
             self._put(key, entry)
 
-    def _shrink(self) -> None:
+    def _shrink(self, visited: Sequence[str]) -> None:
         excess = self.tokens - self._capacity
-        for key in list(self._problems)[:-1]:
+        unvisited = [*self._problems][: len(self) - len(visited)]
+        # Of what every update visits only the older half goes, unless that is not enough.
+        steps = [(unvisited, False), (visited, True), (visited[:-1], False)]
+        for key, halve in ((k, halve) for keys, halve in steps for k in keys):
             if excess <= 0:
                 return
-            excess -= self._problems.pop(key).size
-        for key, problem in self._problems.items():  # only the newest key is left
-            if excess > 0 and len(visits := problem.visits) > 1:
+            excess -= self._problems[key].size
+            if not halve:
+                del self._problems[key]
+                continue
+            visits = self._problems[key].visits
+            if len(visits) > 1:
                 self._keep(key, since=visits[len(visits) // 2])
+            excess += self._problems[key].size

@@ -86,8 +86,10 @@ class Acceptance:
         return [list(counts) for counts in self._counts]
 
     def load_state_dict(self, state: Sequence[Sequence[float]]) -> None:
-        """Restores what `state_dict` returned."""
-        self._counts = [list(counts) for counts in state]
+        """Restores what `state_dict` returned, also where drafts were longer or shorter."""
+        most = len(self._counts[0]) - 1
+        padded = [[*counts, *[0.0] * most] for counts in state]
+        self._counts = [[*counts[:most], sum(counts[most:])] for counts in padded]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

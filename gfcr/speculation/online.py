@@ -108,6 +108,7 @@ class Online(DraftWeights, Observer):
             prompt_length=row.prompt_length,
             temperature=row.sampling.temperature or 1.0,
             law=law,
+            weight=_LEAST_WEIGHT if self.by_reward else 1.0,
         )
         self._held += len(row.tokens_T)
         while self._held > self.pool and len(self._seen) > 1:
@@ -177,6 +178,7 @@ class Online(DraftWeights, Observer):
     def _weigh(self, harvest: Harvest) -> None:
         rollouts = [r for g in harvest.groups for r in g.rollouts]
         rewards = {s.request_id: r.reward or 0.0 for r in rollouts for s in r.spans}
-        for request_id, example in self._seen.items():
-            weight = min(1.0, max(_LEAST_WEIGHT, rewards.get(request_id, 0.0)))
-            self._seen[request_id] = replace(example, weight=weight)
+        # Others that wait for the round have the weight of an update before, or none yet.
+        for request_id in self._seen.keys() & rewards.keys():
+            weight = min(1.0, max(_LEAST_WEIGHT, rewards[request_id]))
+            self._seen[request_id] = replace(self._seen[request_id], weight=weight)

@@ -96,7 +96,8 @@ class SpecRl(Proposer, Observer):
         # A request that was never asked about is remembered like the others.
         follower = self._followers.pop(row.request_id, None) or self._follower(row)
         follower.end(made_T)
-        if row.prompt_id and law is not None:
+        # An aside, named `~` and its role, has tokens given that hardly come back.
+        if row.prompt_id and law is not None and "~" not in row.slot:
             response = Response(
                 request_id=row.request_id,
                 slot=row.slot,

@@ -4,7 +4,8 @@ Fewer tokens than by default, with larger biases to match; the whole is
 `python -m tests.campaign.audits`.
 """
 
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,9 @@ from gfcr.audit.kept import Gathered
 from gfcr.audit.tilts import TILTS
 from gfcr.certificate.cell import Cell, Prompts, Verdict
 from gfcr.certificate.settings import SETTINGS
+from gfcr.engine.base import Delta
 from gfcr.engine.fake import Fake, FakeEngine
+from gfcr.errors import EngineError
 from gfcr.types import Sampling
 from tests.campaign import audits
 from tests.campaign.audits import Trial
@@ -179,6 +182,39 @@ def test_a_drafter_that_never_drafts_proves_nothing() -> None:
     )
     found = audit_cell(engine, asked=asked)
     assert found.verdict is Verdict.INCONCLUSIVE and "never drafted" in found.reason
+
+
+@dataclass
+class _Fussy(ToyEngine):
+    """Turns every request at another temperature than 1 down, in the step after it was sent."""
+
+    steps: int = 10**9
+    """That it makes before it fails."""
+
+    def step(self) -> Sequence[Delta]:
+        for name, running in self._running.items():
+            if running.request.sampling.temperature != 1:
+                del self._running[name]
+                raise EngineError("another temperature")
+        if self._stats.forward_passes >= self.steps:
+            raise EngineError("out of memory")
+        return super().step()
+
+    def abort(self, request_ids: Iterable[str]) -> None:
+        for name in [*request_ids]:
+            self._running.pop(name, None)
+
+
+def test_a_setting_that_is_refused_leaves_nothing_to_the_next() -> None:
+    engine = _Fussy(law=world()[0].law(sampling=Sampling()))
+    assert cell(engine, setting="t0.7", samples=100).refused
+    assert not cell(engine, samples=100).refused
+
+
+def test_an_engine_that_fails_after_some_tokens_has_refused_nothing() -> None:
+    engine = _Fussy(law=world()[0].law(sampling=Sampling()), steps=9)
+    with pytest.raises(EngineError, match="out of memory"):
+        cell(engine, samples=100)
 
 
 @pytest.mark.whole

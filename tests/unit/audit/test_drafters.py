@@ -10,7 +10,11 @@ from gfcr.audit.drafters import ELSEWHERE, Subject, named
 from gfcr.certificate.settings import SETTINGS
 from gfcr.engine.pool import Pool
 from gfcr.errors import ConfigError
+from gfcr.speculation.base import Target
+from gfcr.speculation.das import Das
 from gfcr.speculation.ngram import Ngram
+from gfcr.stages import Harvest
+from gfcr.testing import factories
 
 
 def test_all_is_every_drafter_of_the_registry_that_runs_here() -> None:
@@ -33,6 +37,16 @@ def test_a_file_gives_values(tmp_path: Path) -> None:
         named(str(file))
     with pytest.raises(ConfigError, match="no such file"):
         named("missing.yaml")
+
+
+def test_an_audit_leaves_the_memory_of_runs_alone(tmp_path: Path) -> None:
+    spec = {"name": "auto", "drafter": {"name": "das", "history": str(tmp_path / "of the runs")}}
+    drafter = Subject(label="das", spec=spec).fetched(model="")
+    assert drafter is not None
+    drafter.check(Target(folder=None, vocab=20, max_length=256))
+    assert isinstance(drafter.core, Das)
+    drafter.core.observe(Harvest(step=0, groups=(), aborted=()), view=factories.view())
+    assert not [*tmp_path.iterdir()]
 
 
 def test_an_unknown_drafter_is_named() -> None:

@@ -168,6 +168,16 @@ def test_a_request_repeats_itself_if_it_may() -> None:
     assert proposed(drafter(own=False), twice) == []
 
 
+def test_only_what_was_drafted_counts_as_accepted() -> None:
+    das, end = learned(TEXT, own=False), [*TEXT[:10], 4, 4, 4]
+    das.propose([row(TEXT[:6])])
+    das.propose([row(end)])  # four were accepted, and the drafts paused for two
+    assert das._counts["accepted"] == 4
+    das.propose([row(TEXT[:20], name="s")])
+    das.finished(row(TEXT[:22], name="s"), law=None)  # it ended within the draft
+    assert das._counts["accepted"] == 6
+
+
 def test_what_was_never_asked_about_is_remembered_only_from_the_batch() -> None:
     das = drafter(own=False)
     das.finished(row(TEXT, name="evaluation"), law=None)
@@ -229,6 +239,14 @@ def test_the_least_recently_visited_problem_goes_when_memory_is_full() -> None:
     assert das.metrics()["tokens"] <= 170
 
 
+def test_a_full_memory_keeps_half_of_the_tree_that_all_problems_share() -> None:
+    das = drafter(capacity=300, own=False, scope="both")
+    for step in range(30):
+        das.observe(harvest(TEXT[:47], prompt_id=f"p{step}", step=step), view=make.view())
+        assert 150 < das.metrics()["tokens"] <= 300 or step < 2
+        assert proposed(das, TEXT[:6], prompt_id="new")
+
+
 # ------------------------------------------------------------ state
 
 
@@ -269,6 +287,18 @@ def test_a_history_file_outlives_the_run(tmp_path: Path) -> None:
     again.check(TARGET)
     assert proposed(again, TEXT[:6]) == proposed(das, TEXT[:6]) != []
     assert [f.name for f in file.parent.iterdir()] == ["history.npz"]
+
+
+@over("most", [2, 8])
+def test_a_history_serves_drafts_of_another_length(tmp_path: Path, most: int) -> None:
+    for length in (4, most):
+        das = drafter(history=str(tmp_path / "history.npz"), draft_length=length)
+        das.check(TARGET)
+        for made in (TEXT[:6], TEXT[:12]):
+            das.propose([row(made, limit=length)])
+        das.observe(harvest(TEXT), view=make.view())
+    for counts, *_ in das.state_dict()["limits"]["acceptance"]:
+        assert len(counts) == most + 1 and sum(counts) == 1
 
 
 def test_a_history_that_finds_a_full_disk_leaves_the_old_one_alone(

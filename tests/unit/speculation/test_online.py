@@ -90,7 +90,9 @@ def test_rewards_weigh_what_is_learnt_and_failures_still_count() -> None:
         finished(part, i)
     group = factories.group([1.0, 0.0, None])
     part.observe(Harvest(step=0, groups=(group,), aborted=()), view=factories.view())
-    assert [e.weight for e in part.state_dict()["seen"].values()] == [1.0, 0.1, 0.1]
+    finished(part, 3)
+    part.observe(Harvest(step=1, groups=(), aborted=()), view=factories.view())
+    assert [e.weight for e in part.state_dict()["seen"].values()] == [1.0, 0.1, 0.1, 0.1]
 
 
 def test_greedy_rollouts_teach_at_the_temperature_of_their_records() -> None:

@@ -203,6 +203,24 @@ def test_memory_is_the_last_visit_within_its_age_and_size() -> None:
     assert list(steps(SpecRl(max_prompts=3))) == ["p3", "p0", "p1"]
 
 
+def test_asides_push_no_prompt_out_of_memory() -> None:
+    drafter = SpecRl(max_prompts=1)
+    law = Law(ids_TM=np.zeros((1, 1), np.int32), probs_TM=np.ones((1, 1), np.float32))
+    for prompt_id, slot in (("p", "/0"), ("p~judge", "/~judge0"), ("p~judge", "/~judge1.0")):
+        row = Row(
+            request_id=f"0:0:p{slot}#0",
+            prompt_id=prompt_id,
+            slot=slot,
+            sampling=SAMPLING,
+            tokens_T=np.array([*PROMPT, EOS]),
+            prompt_length=len(PROMPT),
+            limit=0,
+        )
+        drafter.finished(row, law=law)
+    drafter.observe(Harvest(step=0, groups=(), aborted=()), view=make.view())
+    assert [*drafter.memory] == ["p"]
+
+
 def test_memory_goes_on_after_a_restart() -> None:
     drafter = SpecRl()
     fake = engine(drafter)
