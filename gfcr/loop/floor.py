@@ -64,6 +64,10 @@ class Traffic(Generic[T]):
         # A request that the engine has refused must not count as one in flight.
         self._asking[request.id], self._ids[asker] = asker, request.id
 
+    def decodes(self, batch: int) -> bool:
+        """Returns whether a request of a batch is in the engine: ids begin with its number."""
+        return any(request_id.startswith(f"{batch}:") for request_id in self._asking)
+
     def withdraw(self, asker: T) -> None:
         """Drops the request that `asker` still has in flight, if any."""
         self._waiting.pop(asker, None)

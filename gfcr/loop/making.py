@@ -86,6 +86,7 @@ class Making:
             # A sync, an evaluation or sleep has parked requests, and leaves sending them to this.
             self._floor.traffic.go_on()
             self._runner.advance()
+            self._score_first()
             # Groups of a batch that is done are cut: all that is taken below belongs to these.
             making = [c for c in self._open.values() if not c.done]
             while (cell := self._runner.take()) is not None:
@@ -94,6 +95,12 @@ class Making:
                 collector.turn()
                 if collector.done:
                     collector.end()
+
+    def _score_first(self) -> None:
+        # The trainer waits for the first batch, while later ones may be decoded for long.
+        first, *later = [n for n, collector in self._open.items() if not collector.done] or [0]
+        if later and not self._floor.traffic.decodes(first):
+            self._floor.desk.score(first)
 
     def drop(self, number: int) -> None:
         """Gives up a batch as too old; its groups count as rejected in the next batch."""

@@ -10,7 +10,7 @@ from gfcr.errors import described, shortened, shown
 from gfcr.handles import JUDGED
 from gfcr.loop import posing
 from gfcr.loop.coroutine import Pending
-from gfcr.loop.together import Together, Waiting, in_order
+from gfcr.loop.together import Together, Waiting
 from gfcr.tasks.base import Asked, Posed, Task, Verdict
 from gfcr.types import Group, Prompt
 from gfcr.values.numbers import real
@@ -64,7 +64,7 @@ class Desk:
         if self.task.together:
             pending = Pending[Verdict]()
             asked = Asked(prompt=prompt, text=text, tokens=tuple(tokens))
-            self.together.add(Waiting(in_order(place), asked, pending))
+            self.together.add(Waiting(place, asked, pending))
             return pending
         return self._asking(verify_safely, self.task, prompt, text, failed=_unscorable)
 
@@ -94,6 +94,11 @@ class Desk:
         pending: Pending[Any] = Pending()
         self._calling[self._threads.submit(function, *args)] = pending
         return pending
+
+    def score(self, batch: int) -> None:
+        """Has what waits of a batch scored together, unless a tool or a judge still answers."""
+        if not self._calling:
+            self.together.ask(of=f"{batch}:")
 
     def deliver(self) -> None:
         """Hands out the results that have arrived, to those who wait for them."""

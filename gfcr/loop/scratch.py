@@ -66,9 +66,8 @@ class SideSession(Scratch):
     def verify(self, text: str, *, prompt: Prompt | None = None) -> Awaitable[Verdict]:
         asked = self._origin.job.prompt if prompt is None else prompt
         tokens = self._floor.codec.encode(text) if self._floor.desk.task.together else ()
-        return self._told(
-            self._floor.desk.verify(asked, text=text, tokens=tokens, place=self._name)
-        )
+        place = f"{self._origin.group_id}/{self._name}"
+        return self._told(self._floor.desk.verify(asked, text=text, tokens=tokens, place=place))
 
     async def pose(self, rollout: Rollout) -> Posed:
         found = await self._told(self._floor.desk.pose(rollout.prompt, text=rollout.text))

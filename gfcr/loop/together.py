@@ -1,7 +1,7 @@
 """Completions that are scored in one call, for rewards that compare them with one another."""
 
 import re
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, final
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Waiting(NamedTuple):
     """A completion that waits for its verdict."""
 
-    place: list[Any]
-    """The id of its rollout, as `in_order` reads it."""
+    place: str
+    """The id of its rollout, or of what a part asks about its group."""
     asked: Asked
     pending: Pending[Verdict]
 
@@ -95,9 +95,14 @@ class Together:
         """Keeps a completion until all are asked for."""
         self._waiting.append(waiting)
 
-    def ask(self) -> bool:
-        """Asks for all that waits, in the order of groups and slots; tells whether anything did."""
-        waiting, self._waiting = sorted(self._waiting, key=lambda each: each.place), []
+    def ask(self, *, of: str = "") -> bool:
+        """Asks for what waits, in the order of groups and slots; tells whether anything did.
+
+        Args:
+            of: what the ids begin with of those that are asked for.
+        """
+        waiting = _sorted(each for each in self._waiting if each.place.startswith(of))
+        self._waiting = [each for each in self._waiting if not each.place.startswith(of)]
         if waiting:
             self._ask(_Call(waiting))
         return bool(waiting)
@@ -165,4 +170,8 @@ class Together:
         else:
             self._answer(each.pending, self._failed(error))
         if not sieve.left and sieve.good:
-            self._ask(_Call(sorted(sieve.good, key=lambda one: one.place), final=True))
+            self._ask(_Call(_sorted(sieve.good), final=True))
+
+
+def _sorted(waiting: Iterable[Waiting]) -> list[Waiting]:
+    return sorted(waiting, key=lambda each: in_order(each.place))

@@ -80,8 +80,8 @@ class Task(Part):
     slow: ClassVar[bool] = False
     """True runs `verify` in a pool of killable processes with `timeout_s`, beside generation."""
     together: ClassVar[bool] = False
-    """True scores all completions that wait for it in one call of `verify_all`, as soon as the
-    engine has nothing else to decode: for rewards that compare completions."""
+    """True scores all completions of a batch that wait for it in one call of `verify_all`, as soon
+    as the engine has nothing else of it to decode: for rewards that compare completions."""
     system: str = ""
     """System prompt that a chat model gets before every prompt; empty gives none."""
     chat_template: str = ""

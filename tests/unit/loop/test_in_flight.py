@@ -102,6 +102,18 @@ def test_an_evaluation_s_answers_are_compared_with_none_of_the_batch_in_the_maki
     assert len(task.calls) == 2 and len(task.calls[1]) == 8, "nor is a group torn apart"
 
 
+def test_a_batch_is_scored_together_though_a_later_one_is_decoded() -> None:
+    task = Ranked()
+    run = loops.run(task=task, engine={"max_running": 2})
+    for step in range(2):
+        run.making.open(step, update=step)
+    while not run.making.opened[0].done:
+        run.making.turn()
+    assert run.engine.step(), "the later one is not done"
+    own = {r.prompt.id for group in run.close_batch(0).groups for r in group.rollouts}
+    assert len(task.calls) == 1 and {*task.calls[0]} == own and len(task.calls[0]) == 8
+
+
 @pytest.mark.slow
 @over("name", NAMES)
 def test_batches_are_in_the_making_together_and_no_token_counts_twice(name: str) -> None:
