@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from math import isfinite
+from math import isfinite, nan
 from pathlib import Path
 from statistics import fmean
 from typing import Any, final
@@ -14,7 +14,7 @@ from gfcr.errors import ConfigError
 from gfcr.loop.scoring import verify_safely
 from gfcr.process.tokenizer import tokenizer_of
 from gfcr.tasks.base import Codec, Task
-from gfcr.tracking.curve import reached
+from gfcr.tracking.curve import floored, reached
 from gfcr.train.loading import quiet_transformers
 from gfcr.train.trl import Trl, classes
 from gfcr.types import Prompt
@@ -155,16 +155,21 @@ def _engine_settings(settings: dict[str, Any]) -> Generator[None]:
 
 
 def mean_of(rewards: Sequence[float | None], *, bounds: tuple[float, float] | None) -> float:
-    """Returns the mean of rewards as `tracking.curve.floored` has it.
+    """Returns the mean of rewards, in which one that nobody could give is the lowest there is.
 
     Args:
         rewards: of all answers; None is one that nobody could score.
         bounds: of the task's rewards, if it declares any.
     """
     scored = [reward for reward in rewards if reward is not None]
-    declared = bounds is not None and isfinite(bounds[0])
-    low = bounds[0] if bounds and declared else min(0.0, fmean(scored) if scored else 0.0)
-    return fmean(low if reward is None else reward for reward in rewards)
+    mean = fmean(scored) if scored else nan
+    told = {
+        "reward_range": (bounds[0] if bounds and isfinite(bounds[0]) else None, None),
+        "curve": [(0, 0, 0.0, mean)],
+        "unscorable": [len(rewards) - len(scored)],
+        "heldout": {"asked": {"prompts": len(rewards), "samples": 1}},
+    }
+    return floored(told)[0][3]
 
 
 def _callback(

@@ -98,9 +98,9 @@ class Making:
 
     def _score_first(self) -> None:
         # The trainer waits for the first batch, while later ones may be decoded for long.
-        first, *later = [n for n, collector in self._open.items() if not collector.done] or [0]
-        if later and not self._floor.traffic.decodes(first):
-            self._floor.desk.score(first)
+        making = [number for number, collector in self._open.items() if not collector.done]
+        if len(making) > 1 and not self._floor.traffic.decodes(making[0]):
+            self._floor.desk.score(making[0])
 
     def drop(self, number: int) -> None:
         """Gives up a batch as too old; its groups count as rejected in the next batch."""
