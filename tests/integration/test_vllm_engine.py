@@ -58,6 +58,7 @@ def run(engine: Engine, *requests: Request) -> dict[str, Delta]:
     while len(done) < len(requests):
         for delta in engine.step():
             parts[delta.request_id].append(delta)
+            assert delta.version == engine.version
             if delta.finish is not None:
                 mine = parts[delta.request_id]
                 done[delta.request_id] = Delta(

@@ -45,6 +45,7 @@ def worst_gap(engine: VllmEngine, model: Qwen3ForCausalLM) -> float:
     logprobs: dict[str, list[float]] = {name: [] for name in tokens}
     while engine._live:
         for delta in engine.step():
+            assert delta.version == engine.version
             tokens[delta.request_id] += delta.tokens
             logprobs[delta.request_id] += delta.logprobs
     scores = [s.logprobs_T for s in engine.score(list(tokens.values()), sampling=Sampling())]

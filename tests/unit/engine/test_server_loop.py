@@ -121,6 +121,7 @@ def finished(engine: ServerEngine, *, num: int) -> dict[str, tuple[list[int], Fi
     done: dict[str, tuple[list[int], FinishReason]] = {}
     while len(done) < num:
         for delta in engine.step():
+            assert delta.version == engine.version
             tokens.setdefault(delta.request_id, []).extend(delta.tokens)
             logprobs.setdefault(delta.request_id, []).extend(delta.logprobs)
             if delta.finish is not None:

@@ -162,6 +162,23 @@ def test_completions_scored_together_are_in_the_order_of_their_groups_and_slots(
     assert [pending.result().reward for pending in told] == [2, 1, 0] and desk.verifier_calls == 3
 
 
+def test_a_batch_is_scored_without_another_and_not_while_a_tool_answers() -> None:
+    task, go = Ranks(), threading.Event()
+    desk = Desk(task)
+    asking(desk, "0:1:p/0 a", "1:1:p/0 b", "0:2:p/0 c")
+    answer = desk.call(go.wait, 20.0)
+    desk.score(0)
+    assert not task.calls, "what the tool answers may yet be compared with it"
+    go.set()
+    while not answer.done:
+        desk._poll_threads()
+    desk.score(0)
+    assert task.calls == [["a", "c"]]
+    finished(desk)
+    assert task.calls[1:] == [["b"]]
+    desk.close()
+
+
 def test_where_one_call_fails_those_that_fail_alone_are_unscorable_and_left_out() -> None:
     task = Ranks()
     desk = Desk(task)
