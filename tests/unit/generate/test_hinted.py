@@ -227,6 +227,8 @@ def test_what_cannot_be_told_is_refused() -> None:
         run(least=9, column="plan")
     with pytest.raises(ConfigError, match=r"hinted\.column='answer': .* It has solution\.$"):
         run(least=9, column="answer", answer="")
+    told = run(least=9, column="answer")[1][0].groups  # where there is one it is told
+    assert all("hint" in group.rollouts[-1].notes for group in told)
     plain = strategies.load("scaf_grpo", generate={"name": "sample"})
     with pytest.raises(ConfigError, match=r"controls\.scaffold.*use `generate: {name: hinted}`"):
         plain.check()
