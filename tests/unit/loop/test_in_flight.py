@@ -1,17 +1,20 @@
 """Groups that outlive a batch: they go on in the next one, and from a checkpoint."""
 
+import pickle
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pytest
+
 from gfcr import strategy as strategies
 from gfcr.control.oversample import Oversample
-from gfcr.ledger import IN_FLIGHT
+from gfcr.ledger import IN_FLIGHT, TRAINED
 from gfcr.tasks.base import Asked, Verdict
 from gfcr.testing import factories as make
 from gfcr.train import state_file
-from gfcr.types import Rollout, RolloutBatch
+from gfcr.types import FinishReason, Rollout, RolloutBatch
 from tests import loops
 from tests.cases import over
 from tests.loops import aborts, evaluate
@@ -132,6 +135,71 @@ def test_what_a_later_batch_has_waiting_is_scored_with_the_rest_of_it() -> None:
     turned(run, step=1)
     assert [len(call) for call in task.calls] == [8, 8]
     assert not {*task.calls[0]} & {*task.calls[1]}
+
+
+@pytest.mark.slow
+@over("name", NAMES)
+def test_batches_are_in_the_making_together_and_no_token_counts_twice(name: str) -> None:
+    run = pipeline(name)
+    batches = updates(run, num=4)
+    assert run.tokens()[IN_FLIGHT] and closed(run)
+    assert all(s.rollout.step == b.step for b in batches for s in b.samples)
+    versions = [set(s.rollout.versions_T[s.rollout.mask_T]) for b in batches for s in b.samples]
+    assert any(len(each) > 1 for each in versions), "a rollout is of several policies"
+    assert all(
+        b.step - min(s.rollout.versions_T[s.rollout.mask_T]) <= 1
+        for b in batches
+        for s in b.samples
+    )
+    trained = [places(s.rollout for s in b.samples) for b in batches]
+    assert sum(map(len, trained)) == len(set[Any]().union(*trained)) == run.tokens()[TRAINED]
+
+
+@over("name", NAMES)
+def test_what_is_cut_with_one_batch_leaves_the_other_s_alone(name: str) -> None:
+    run = pipeline(name)
+    run.sync((), version=0)
+    run.making.open(0, update=0)
+    run.making.open(1, update=1)
+    run.making.turn()
+    run.making.drop(0)
+    assert [*run.making.opened] == [1] and not run.making.opened[1].done
+    while not run.making.opened[1].done:
+        run.making.turn()
+    batch = run.close_batch(1, update=0)
+    assert closed(run) and IN_FLIGHT not in run.tokens() and not run.engine.step()
+    assert {r.step for r in batch.aborted} >= {0} and {s.rollout.step for s in batch.samples} == {1}
+
+
+@pytest.mark.whole
+@over("name", NAMES)
+def test_a_run_that_is_killed_goes_on_from_its_partial_rollouts(name: str) -> None:
+    killed = pipeline(name)
+    before = updates(killed, num=2)
+    state = pickle.loads(pickle.dumps(killed.state_dict()))
+    in_making = state["making"]["in_flight"]
+    partial = {r.id: r for begun in in_making for r in begun.partial}
+    verified = {r.id: r for begun in in_making for r in begun.verified}
+    judged = [r for opened in state["making"]["opened"] for g in opened.groups for r in g.rollouts]
+    held = places([*partial.values(), *verified.values(), *judged])
+    in_flight = killed.tokens()[IN_FLIGHT]
+    updates(killed, num=1)  # what comes after the checkpoint is lost with the process
+    run = pipeline(name)
+    run.load_state_dict(state)
+    assert closed(run) and run.tokens()[IN_FLIGHT] == in_flight == len(held)
+    after = updates(run, num=3)
+    assert closed(run)
+    trained = [places(s.rollout for s in b.samples) for b in [*before, *after]]
+    assert sum(map(len, trained)) == len(set[Any]().union(*trained)) == run.tokens()[TRAINED]
+    afresh = [r for r in after[0].aborted if "afresh" in r.detail]
+    used = set[Any]().union(*trained)
+    if name == "treerl":
+        assert partial and {r.id for r in afresh} == {*partial}
+        assert not used & places(partial.values())
+        assert {r.finish for r in afresh} == {FinishReason.ABORTED}
+        assert run.tokens()["aborted"] >= len(places(afresh)) > 0
+    else:
+        assert not afresh and used & held, "what was generated is trained on, once"
 
 
 def test_what_a_batch_has_made_and_cost_outlives_a_checkpoint() -> None:
