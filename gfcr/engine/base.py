@@ -32,6 +32,9 @@ class Request:
     """Task prompt that the request belongs to; drafters find what they remember by it."""
     slot: str = ""
     """Which of the prompt's samples the request is."""
+    begun: int = 0
+    """How many of `tokens`, at their end, an earlier request of the same continuation sampled: it
+    was taken out of the engine, for new weights, and goes on in this one."""
     endless: bool = False
     """Decodes on after the end-of-sequence token, up to the cap, so that an audit reaches positions
     that few completions reach by themselves."""

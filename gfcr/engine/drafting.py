@@ -11,7 +11,7 @@ from gfcr.engine.base import EngineStats, Request
 from gfcr.errors import asking
 from gfcr.speculation.base import Draft, Drafter, Law, Proposer, Row, Step
 from gfcr.speculation.saving import Saving
-from gfcr.types import Floats, Ints
+from gfcr.types import Floats
 
 _MOST_PROBABILITY = 1 + 1e-3
 """Upper bound of a valid probability, with room for rounding."""
@@ -75,7 +75,8 @@ class Drafting:
             return
         tokens = np.array([*live.request.tokens, *live.emitted], np.int32)
         with asking("drafter"):
-            self.core.finished(_row(live, tokens_T=tokens, limit=0), law=_joined(live.laws))
+            law = Law.joined(live.laws) if live.laws else None
+            self.core.finished(_row(live, tokens_T=tokens, limit=0), law=law)
 
     def set_pace(self, *, running: int) -> None:
         """Asks the drafter for the draft length with `running` requests; 0 stops drafting."""
@@ -163,6 +164,7 @@ def _row(live: _Live, *, tokens_T: NDArray[np.integer[Any]], limit: int) -> Row:
         sampling=request.sampling,
         tokens_T=tokens_T,
         prompt_length=len(request.tokens),
+        begun=request.begun,
         limit=limit,
     )
 
@@ -179,11 +181,3 @@ def _checked(draft: Draft) -> Draft:
     if probs_TM is not None and not ((probs_TM >= 0) & (probs_TM <= _MOST_PROBABILITY)).all():
         raise ValueError(f"a draft's law has probabilities outside [0, 1]: {probs_TM[:2]} ...")
     return draft
-
-
-def _joined(laws: Sequence[Law]) -> Law | None:
-    if not laws:
-        return None
-    ids_TM: Ints = np.concatenate([law.ids_TM for law in laws])
-    probs_TM: Floats = np.concatenate([law.probs_TM for law in laws])
-    return Law(ids_TM=ids_TM, probs_TM=probs_TM)

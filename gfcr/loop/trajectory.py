@@ -103,6 +103,7 @@ class LiveTrajectory(Columns):
             draft_budget=job.draft_budget,
             prompt_id=self._prompt.id,
             slot=name,
+            begun=len(self.tokens) - self._from,
         )
         self.turns += 1
         return request

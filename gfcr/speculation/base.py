@@ -51,8 +51,15 @@ class Row:
     tokens_T: NDArray[np.integer[Any]]
     """Prompt and completion so far; a view that the next step overwrites."""
     prompt_length: int
+    begun: int
+    """Tokens at the prompt's end that are the completion's: see `gfcr.engine.base.Request`."""
     limit: int
     """Most tokens worth proposing: what is left of the request's cap, budget and context."""
+
+    @property
+    def made_T(self) -> NDArray[np.integer[Any]]:
+        """Returns the completion so far, with what was sampled before it was taken out."""
+        return self.tokens_T[self.prompt_length - self.begun :]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +71,12 @@ class Law:
 
     ids_TM: Ints
     probs_TM: Floats
+
+    @classmethod
+    def joined(cls, laws: "Sequence[Law]") -> "Law":
+        """Returns the laws of consecutive runs of tokens, at least one, as one."""
+        ids_TM = np.concatenate([law.ids_TM for law in laws])
+        return cls(ids_TM=ids_TM, probs_TM=np.concatenate([law.probs_TM for law in laws]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

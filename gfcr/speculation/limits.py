@@ -105,7 +105,7 @@ class Ask:
     @property
     def emitted(self) -> int:
         """Tokens generated so far."""
-        return len(self.row.tokens_T) - self.row.prompt_length
+        return len(self.row.made_T)
 
 
 @final

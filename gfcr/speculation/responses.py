@@ -50,6 +50,16 @@ class Response:
         self.seen = max(self.seen, min(same + 1, made))
         return same == made < len(self.tokens_T)
 
+    def grow(self, made_T: Ints, *, law: Law, follower: "Follower") -> None:
+        """Goes on, to `made_T` in all, with what a later request of the continuation sampled.
+
+        It stays the same object: who follows it must not meet a token of it a second time.
+        """
+        self.tokens_T, self.law = made_T, Law.joined([self.law, law])
+        self.reused += follower.reused
+        cuts = [cut for cut in (self.cut, follower.cut(made_T)) if cut is not None]
+        self.cut = max(cuts, default=None)
+
 
 @final
 class Follower:
@@ -122,7 +132,7 @@ class Follower:
 
 def context(row: Row) -> Context:
     """Returns what the law of a request's tokens depends on."""
-    sampling, given = row.sampling, row.tokens_T[: row.prompt_length].astype(np.int32)
+    sampling, given = row.sampling, row.tokens_T[: row.prompt_length - row.begun].astype(np.int32)
     filters = (sampling.top_p, sampling.top_k, sampling.min_p)
     return (given.tobytes(), sampling.temperature, *filters)
 

@@ -92,23 +92,31 @@ class SpecRl(Proposer, Observer):
         return [self._propose(row) for row in rows]
 
     def finished(self, row: Row, *, law: Law | None) -> None:
-        made_T = row.tokens_T[row.prompt_length :].astype(np.int32)
+        made_T = row.made_T.astype(np.int32)
         # A request that was never asked about is remembered like the others.
         follower = self._followers.pop(row.request_id, None) or self._follower(row)
         follower.end(made_T)
         # An aside, named `~` and its role, has tokens given that hardly come back.
-        if row.prompt_id and law is not None and "~" not in row.slot:
-            response = Response(
-                request_id=row.request_id,
-                slot=row.slot,
-                context=context(row),
-                step=-1,
-                tokens_T=made_T,
-                law=law,
-                reused=follower.reused,
-                cut=follower.cut(made_T),
-            )
-            self.pending.setdefault(row.prompt_id, []).append(response)
+        if not row.prompt_id or law is None or "~" in row.slot:
+            return
+        held = self.pending.setdefault(row.prompt_id, [])
+        if row.begun:
+            # Without its beginning, which may be forgotten, a response lacks laws of its tokens.
+            if (response := self._begun(row)) is not None:
+                response.grow(made_T, law=law, follower=follower)
+                held.append(response)
+            return
+        response = Response(
+            request_id=row.request_id,
+            slot=row.slot,
+            context=context(row),
+            step=-1,
+            tokens_T=made_T,
+            law=law,
+            reused=follower.reused,
+            cut=follower.cut(made_T),
+        )
+        held.append(response)
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
         self.last = _summary([r for made in self.pending.values() for r in made])
@@ -130,7 +138,7 @@ class SpecRl(Proposer, Observer):
     def _propose(self, row: Row) -> Draft:
         if row.request_id not in self._followers:
             self._followers[row.request_id] = self._follower(row)
-        follower, made_T = self._followers[row.request_id], row.tokens_T[row.prompt_length :]
+        follower, made_T = self._followers[row.request_id], row.made_T
         response = follower.next(made_T)
         if response is None:
             return NOTHING
@@ -141,6 +149,17 @@ class SpecRl(Proposer, Observer):
         lenience = 1.0 if self.exact else self.lenience or LENIENCE
         law = Law(ids_TM=response.law.ids_TM[here], probs_TM=response.law.probs_TM[here] / lenience)
         return Draft(tokens=tokens, law=law)
+
+    def _begun(self, row: Row) -> Response | None:
+        """Takes out the response that a request goes on with, wherever it is held."""
+        asked, begun_T = context(row), row.made_T[: row.begun]
+        for held in (self.pending.get(row.prompt_id, []), self.memory.get(row.prompt_id, [])):
+            for response in held:
+                same = response.slot == row.slot and response.context == asked
+                if same and np.array_equal(response.tokens_T, begun_T):
+                    held.remove(response)
+                    return response
+        return None
 
     def _follower(self, row: Row) -> Follower:
         asked = context(row)

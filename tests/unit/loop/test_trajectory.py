@@ -185,8 +185,8 @@ def test_what_was_parked_goes_on_behind_what_it_had_gained() -> None:
     traffic.park()
     assert len(traffic) == 1 and len(ground.requests) == 1
     traffic.go_on()
-    asked = [(r.id, r.sampling.max_tokens, r.stop) for r in ground.requests]
-    assert asked == [("g/0#0", 6, (8,)), ("g/0#1", 4, (8,))]
+    asked = [(r.id, r.begun, r.sampling.max_tokens, r.stop) for r in ground.requests]
+    assert asked == [("g/0#0", 0, 6, (8,)), ("g/0#1", 2, 4, (8,))]
     gains(trajectory, 7, 8, version=1)
     trajectory.close_request(FinishReason.STOP)
     assert wait.result() == Sampled(tokens=(5, 6, 7, 8), stopped=True, ended=False)

@@ -41,6 +41,7 @@ def row(tokens: Sequence[int], *, name: str = "r", prompt_id: str = "p", limit: 
         sampling=Sampling(),
         tokens_T=np.array([*PROMPT, *tokens], np.int32),
         prompt_length=len(PROMPT),
+        begun=0,
         limit=limit,
     )
 

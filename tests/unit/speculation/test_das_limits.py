@@ -16,14 +16,15 @@ LENGTHS = {"short": [10] * 5, "medium": [30] * 3, "long": [100] * 2}
 """Half of the rollouts are short, a fifth is long."""
 
 
-def ask(key: str, *, emitted: int = 0, limit: int = MOST, name: str = "") -> Ask:
+def ask(key: str, *, emitted: int = 0, begun: int = 0, limit: int = MOST, name: str = "") -> Ask:
     row = Row(
         request_id=name or key,
         prompt_id=key,
         slot="",
         sampling=Sampling(),
         tokens_T=np.zeros(3 + emitted, np.int32),
-        prompt_length=3,
+        prompt_length=3 + begun,
+        begun=begun,
         limit=limit,
     )
     return Ask(row=row, key=key, warm=True)
@@ -68,6 +69,8 @@ def test_classes_draft_for_the_longest_and_not_for_the_short() -> None:
 def test_a_request_moves_up_as_it_outgrows_its_class() -> None:
     made = limits("classes")
     drafts = [made.lengths([ask("short", emitted=e), ask("long")])[0] for e in range(120)]
+    went_on = [ask("short", emitted=e, begun=e // 2) for e in range(120)]
+    assert drafts == [made.lengths([each, ask("long")])[0] for each in went_on]
     assert set(drafts) == {0, MOST // 4, MOST} and drafts == sorted(drafts)
 
 

@@ -26,6 +26,7 @@ def row(number: int, *, length: int = 6, prompt: int = 2, temperature: float = 1
         sampling=Sampling(temperature=temperature),
         tokens_T=np.arange(length) + number,
         prompt_length=prompt,
+        begun=0,
         limit=0,
     )
 

@@ -47,8 +47,12 @@ def visit(
     group: int = 8,
     sampling: Sampling = SAMPLING,
     tokens: tuple[int, ...] = PROMPT,
+    taken_out: int = -1,
 ) -> Made:
-    """One batch of all prompts under the policy of this step; by request."""
+    """One batch of all prompts under the policy of this step; by request.
+
+    After `taken_out` steps of the engine those still running are taken out of it and go on.
+    """
     fake.update_weights((), version=step)
     made: dict[str, list[int]] = {}
     for begun in range(0, prompts, 100):
@@ -62,11 +66,36 @@ def visit(
                 slot=f"/{slot}",
             )
             fake.submit(request)
+        waits = taken_out
         while deltas := fake.step():
             for delta in deltas:
-                made.setdefault(delta.request_id, []).extend(delta.tokens)
+                made.setdefault(name_of(delta.request_id), []).extend(delta.tokens)
+            waits -= 1
+            if waits == 0:
+                go_on(fake, made)
     drafter.observe(Harvest(step=step, groups=(), aborted=()), view=make.view())
     return {name: tuple(tokens) for name, tokens in made.items()}
+
+
+def name_of(request_id: str) -> str:
+    return f"{request_id.partition('#')[0]}#0"
+
+
+def go_on(fake: FakeEngine, made: dict[str, list[int]]) -> None:
+    """Takes out what runs and sends it again, as `Traffic` does around a weight sync."""
+    running = [each.request for each in fake._queue]
+    fake.abort([r.id for r in running])
+    for request in running:
+        gained = made.get(name_of(request.id), [])
+        most = request.sampling.max_tokens - len(gained)
+        again = replace(
+            request,
+            id=request.id.replace("#0", "#1"),
+            tokens=(*request.tokens, *gained),
+            sampling=replace(request.sampling, max_tokens=most),
+            begun=len(gained),
+        )
+        fake.submit(again)
 
 
 def words(fake: FakeEngine, *, length: int) -> dict[tuple[int, ...], float]:
@@ -125,6 +154,16 @@ def test_the_exact_rule_keeps_the_law_and_siblings_independent(knobs: dict[str, 
 
 
 @pytest.mark.slow
+def test_the_law_is_kept_where_requests_are_taken_out_and_go_on() -> None:
+    drafter = SpecRl()
+    fake = engine(drafter)
+    for step in range(3):
+        made = visit(fake, drafter, step=step, prompts=400, group=5, taken_out=1 + step % 2)
+    assert 0.05 < drafter.metrics()["reused"] < 0.95
+    assert p_value([m[:3] for m in made.values()], words(fake, length=3)) > 1e-4
+
+
+@pytest.mark.slow
 @over("lenience", [None, 1.0])
 def test_the_released_rule_does_not(lenience: float | None) -> None:
     drafter = SpecRl(rule="released", lenience=lenience)
@@ -160,6 +199,56 @@ def test_under_the_same_policy_responses_are_followed_to_their_ends() -> None:
     assert all(r.cut == len(r.tokens_T) and r.reused for r in followed)
     assert {tuple(r.tokens_T.tolist()) for r in followed} <= set(first.values())
     assert fake.stats().forward_passes < 30 + 4
+
+
+def test_a_request_that_goes_on_follows_the_whole_response_of_the_visit_before() -> None:
+    drafter = SpecRl()
+    fake, long = engine(drafter), replace(SAMPLING, max_tokens=30)
+    whole = visit(fake, drafter, step=0, sampling=long, taken_out=2)
+    held = [r for made in drafter.memory.values() for r in made]
+    assert [tuple(r.tokens_T.tolist()) for r in held] == [whole[r.request_id] for r in held]
+    assert all(len(r.law.ids_TM) == len(r.tokens_T) for r in held)
+    fake.update_weights = lambda weights, *, version: None  # type: ignore[method-assign]
+    visit(fake, drafter, step=1, sampling=long, taken_out=3)
+    assert drafter.metrics()["reused"] > 0.8 < drafter.metrics()["hits"]
+
+
+def part(made: Sequence[int], *, begun: int, drafter: SpecRl) -> None:
+    """A request ends that went on behind `begun` tokens of an earlier one."""
+    new = len(made) - begun
+    law = Law(ids_TM=np.full((new, 1), begun, np.int32), probs_TM=np.ones((new, 1), np.float32))
+    row = Row(
+        request_id=f"0:0:p/0#{begun}",
+        prompt_id="p",
+        slot="/0",
+        sampling=SAMPLING,
+        tokens_T=np.array([*PROMPT, *made]),
+        prompt_length=len(PROMPT) + begun,
+        begun=begun,
+        limit=0,
+    )
+    drafter.finished(row, law=law)
+
+
+@over("between", [False, True], ids=["in one update", "over two"])
+def test_a_response_that_went_on_is_one_response_with_all_its_laws(between: bool) -> None:
+    drafter = SpecRl()
+    part([4, 5], begun=0, drafter=drafter)
+    if between:
+        drafter.observe(Harvest(step=0, groups=(), aborted=()), view=make.view())
+        drafter.memory["p"][0].seen = 1
+    part([4, 5, 6], begun=2, drafter=drafter)
+    drafter.observe(Harvest(step=1, groups=(), aborted=()), view=make.view())
+    (whole,) = drafter.memory["p"]
+    assert whole.tokens_T.tolist() == [4, 5, 6] and whole.law.ids_TM.tolist() == [[0], [0], [2]]
+    assert whole.step == 1 and whole.seen == between, "what was read of it stays read"
+
+
+def test_a_response_whose_beginning_is_forgotten_is_not_remembered() -> None:
+    drafter = SpecRl()
+    part([4, 5, 6], begun=2, drafter=drafter)
+    drafter.observe(Harvest(step=0, groups=(), aborted=()), view=make.view())
+    assert not drafter.metrics()["held_tokens"]
 
 
 def test_what_a_target_learned_from_a_response_it_does_not_meet() -> None:
@@ -214,6 +303,7 @@ def test_asides_push_no_prompt_out_of_memory() -> None:
             sampling=SAMPLING,
             tokens_T=np.array([*PROMPT, EOS]),
             prompt_length=len(PROMPT),
+            begun=0,
             limit=0,
         )
         drafter.finished(row, law=law)
@@ -284,6 +374,7 @@ def test_responses_come_in_the_order_their_requests_were_begun() -> None:
             sampling=SAMPLING,
             tokens_T=np.array([2, 4]),
             prompt_length=1,
+            begun=0,
             limit=0,
         )
         drafter.finished(row, law=law)
