@@ -26,7 +26,8 @@ def spec_rl(
         released rule; null: e^0.5, the paper's), draft_length (paper: the whole response), rematch
         (paper: false), same_slot (paper: true).
     Hurts: prompts must come back; updates between two visits that move the policy far leave
-        nothing to reuse; new rollouts resemble the old ones that the policy was trained on.
+        nothing to reuse; new rollouts resemble the old ones that the policy was trained on. Where
+        prompts come back because of their outcomes, the same outcomes come back with them.
     """
     drafter = SpecRl(
         rule=rule,
