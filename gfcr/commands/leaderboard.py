@@ -1,7 +1,7 @@
 """`gfcr leaderboard`."""
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.text import Text
 
@@ -45,12 +45,12 @@ def run(options: argparse.Namespace) -> Outcome:
     from gfcr.commands import rendered
     from gfcr.leaderboard import report
 
-    study, runs_asked, uri, planned = asked(options)
+    wanted = asked(options)
     board = leaderboard.build(
-        uri,
-        study=study,
-        asked=runs_asked,
-        planned=planned,
+        wanted.uri,
+        study=wanted.study,
+        asked=wanted.runs,
+        planned=wanted.baseline,
         baseline=options.baseline,
         where=options.where,
         margin=options.margin,
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> Outcome:
     if options.csv is not None:
         options.csv.write_text(leaderboard.to_csv(board), encoding="utf-8")
     if options.html is not None:
-        rollouts = rendered.of_board(board, uri=uri)
+        rollouts = rendered.of_board(board, uri=wanted.uri)
         report.write(board, path=options.html, rollouts=rollouts)
     return Outcome(data=leaderboard.to_dict(board), text=table_of(board))
 
@@ -73,13 +73,25 @@ def table_of(board: "Leaderboard") -> list[Any]:
     return [leaderboard.to_rich(board), Text(leaderboard.remarks(board))]
 
 
-def asked(options: argparse.Namespace) -> "tuple[str | None, dict[str, ArmSeed], str, str | None]":
-    """Returns a study's name, the runs its file asks for by id, its store's URI, its baseline."""
+class Asked(NamedTuple):
+    """Which records a board is made of."""
+
+    study: str | None
+    runs: "dict[str, ArmSeed]"
+    """Runs that the study's file asks for, by id; none where a name is given."""
+    uri: str
+    """The store's."""
+    baseline: str | None
+    """The arm that the study's file compares with."""
+
+
+def asked(options: argparse.Namespace) -> Asked:
+    """Reads which study, by its name or file, and which store the command names."""
     given: str | None = options.study
     if given is None or not given.endswith((".yaml", ".yml")):
-        return given, {}, options.uri or "sqlite:///mlflow.db", None
+        return Asked(given, {}, options.uri or "sqlite:///mlflow.db", None)
     study = sweep.load(given, overrides=[])
-    return study.name, asked_by(study), options.uri or study.store, study.baseline
+    return Asked(study.name, asked_by(study), options.uri or study.store, study.baseline)
 
 
 def asked_by(study: sweep.Study) -> "dict[str, ArmSeed]":

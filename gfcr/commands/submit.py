@@ -38,15 +38,16 @@ def run(options: argparse.Namespace) -> Outcome:
     from gfcr.leaderboard.entry import entry_of
     from gfcr.leaderboard.screen import screen
 
-    study, runs, uri, planned = asked(options)
-    records, others = leaderboard.of_file(leaderboard.read(uri, study=study), runs=runs)
+    wanted = asked(options)
+    found = leaderboard.read(wanted.uri, study=wanted.study)
+    records, others = leaderboard.of_file(found, runs=wanted.runs)
     board = leaderboard.rank(
         records,
         others=others,
-        baseline=options.baseline or leaderboard.baseline_of(records, planned=planned),
+        baseline=options.baseline or leaderboard.baseline_of(records, planned=wanted.baseline),
         margin=options.margin,
         target=options.target,
-        asked=runs.values(),
+        asked=wanted.runs.values(),
     )
     problems = problems_of(board)
     fatal = [p for p in problems if p.check not in options.accept]

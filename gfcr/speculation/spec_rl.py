@@ -40,8 +40,8 @@ class SpecRl(Proposer, Observer):
     even at lenience 1.
 
     Responses are followed only by requests with the same tokens given and the same sampling.
-    Hurts when the policy moves far between two visits, and where a prompt comes back because of what
-    its responses earned, which are no fresh draws then; holds 160 bytes a token.
+    Hurts when the policy moves far between two visits, and where a prompt comes back because of
+    what its responses earned: they are no fresh draws then. Holds 160 bytes a token.
     """
 
     paper: ClassVar[str] = "2509.23232"
