@@ -17,8 +17,9 @@ class PartialRollouts(Replay, Planner):
 
     Finished rollouts of such groups are kept as they are, unfinished ones are continued token by
     token: a rollout then has tokens of several policies (`Rollout.versions_T`), so train with
-    a `correction`. No trained token is older than `max_staleness` versions:
-    a rollout with an older one is dropped and begun anew, which keeps its prompt in the mix.
+    a `correction`. A rollout with a token older than `max_staleness` versions is dropped and begun
+    anew, which keeps its prompt in the mix. Its age is that at the update that its batch is begun
+    for: `schedule: async` with `late` other than `wait` may train the batch at a later one.
 
     Pair it with `oversample`. Holds at most the groups begun for one batch. Hurts when the policy
     moves fast (about 40 % of the tokens are off-policy in the paper's runs).
@@ -29,7 +30,7 @@ class PartialRollouts(Replay, Planner):
     origin: ClassVar[str] = "P"
 
     max_staleness: Count = 4
-    """Versions between a token's sampling and its training (the paper: no bound)."""
+    """Most versions between a token's sampling and that update (the paper: no bound)."""
     buffer: list[tuple[Rollout, ...]] = field(init=False, default_factory=list[tuple[Rollout, ...]])
     """The rollouts of each group cut, in the order they will be resumed."""
     resumed: int = field(init=False, default=0)
