@@ -73,6 +73,11 @@ class Part(Checked, ABC):
     """Installed modules that it imports, which takes seconds and starts no thread: a sweep imports
     them once, and forks its trials."""
 
+    @property
+    def takes_shares(self) -> bool:
+        """Returns whether it takes a mean reward for a share of right answers, from 0 to 1."""
+        return False
+
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
         """Returns why it cannot be part of a strategy, and what to do; None where it can.
 

@@ -58,6 +58,10 @@ class DifficultyPools(Control, Selector, Observer):
                 "are more than a batch: give at most 1 in all."
             )
 
+    @property
+    def takes_shares(self) -> bool:
+        return self.hard >= 0 and self.easy <= 1
+
     def pool_of(self, prompt_id: str) -> str:
         """The pool that a prompt is in."""
         mean = self.means.get(prompt_id)

@@ -61,6 +61,10 @@ class Greso(Control, Selector, Observer):
     def __post_init__(self) -> None:
         self.keep_easy, self.keep_hard = self.p_easy, self.p_hard
 
+    @property
+    def takes_shares(self) -> bool:
+        return self.hard >= 0 and self.easy <= 1
+
     def skip_probability(self, prompt_id: str) -> float:
         """Probability that the prompt is skipped now; 0 where its last visit had signal."""
         solved, failed = self.trails.get(prompt_id, (0, 0))

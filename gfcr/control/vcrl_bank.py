@@ -46,6 +46,10 @@ class VcrlBank(Control, Selector, Observer):
     asked: list[str] = field(init=False, default_factory=list[str])
     """Prompts of the bank in the batch."""
 
+    @property
+    def takes_shares(self) -> bool:
+        return True
+
     def select(self, num: int, *, view: View) -> Sequence[Prompt]:
         if view.round == 0:
             self.asked = []

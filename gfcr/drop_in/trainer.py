@@ -21,7 +21,7 @@ from gfcr.drop_in.model import known_as, saved
 from gfcr.drop_in.resumed import Identity, checkpoint_of, clear
 from gfcr.drop_in.rewards import TrlRewards, rows_of
 from gfcr.errors import ConfigError
-from gfcr.loop.alike import alike, cut
+from gfcr.loop.alike import warnings
 from gfcr.loop.stream import PromptStream
 from gfcr.pipeline import Pipeline
 from gfcr.strategy import Strategy
@@ -237,7 +237,8 @@ class _Source:
         met = {r.prompt.id: r.prompt for g in batch.groups for r in g.rollouts}
         prompts = {id: rewards.as_given(prompt) for id, prompt in met.items()}
         log_batch(self._trainer, batch=batch, prompts=prompts, extras=rewards.extras)
-        for said in filter(None, () if batch.step else (cut(batch), alike(batch, task=rewards))):
+        told = () if batch.step else warnings(batch, task=rewards, strategy=self._pipeline.strategy)
+        for said in told:
             _say(said)
         return batch
 

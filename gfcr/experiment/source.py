@@ -15,7 +15,7 @@ from gfcr.doctor import Finding, Watcher
 from gfcr.errors import ConfigError, ForeignCheckpointError, shown
 from gfcr.experiment.heldout import Heldout, Question
 from gfcr.experiment.resolved import Resolved
-from gfcr.loop.alike import alike, cut, left_out
+from gfcr.loop.alike import left_out, warnings
 from gfcr.loop.scoring import asked_again
 from gfcr.pipeline import Pipeline
 from gfcr.process import lease
@@ -160,9 +160,9 @@ class RunSource(Work):
 
     def made(self, batch: RolloutBatch) -> None:
         if not batch.step:
-            task, codec = self.pipeline.desk.task, self.pipeline.codec
-            found = (cut(batch), left_out(batch, codec=codec), alike(batch, task=task))
-            for said in filter(None, found):
+            pipeline = self.pipeline
+            told = warnings(batch, task=pipeline.desk.task, strategy=pipeline.strategy)
+            for said in filter(None, [*told, left_out(batch, codec=pipeline.codec)]):
                 print(f"gfcr: {said}", file=sys.stderr)
         self.memory.verifier_calls += batch.cost.verifier_calls
         self._made[batch.step] = batch

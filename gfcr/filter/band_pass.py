@@ -36,6 +36,10 @@ class BandPass(Filter):
     def __post_init__(self) -> None:
         check_order(self.low, self.high, keys=("band_pass.low", "band_pass.high"))
 
+    @property
+    def takes_shares(self) -> bool:
+        return self.low >= 0 and self.high <= 1
+
     def apply(self, group: Group, *, view: View) -> Group:
         if role_of(group.prompt) == PROPOSE:
             return group

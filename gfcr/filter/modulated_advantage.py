@@ -30,6 +30,10 @@ class ModulatedAdvantage(Filter):
     gives_advantages = False
     tokenwise = True
 
+    @property
+    def takes_shares(self) -> bool:
+        return True
+
     def apply(self, group: Group, *, view: View) -> Group:
         mean = float(group.rewards_N[group.kept_N].mean()) if group.kept_N.any() else 0.0
         factors = {

@@ -46,6 +46,10 @@ class RewardVariance(Filter):
                 f"{self.high:g}: give the lowest and the highest reward of the task."
             )
 
+    @property
+    def takes_shares(self) -> bool:
+        return self.low >= 0 and self.high <= 1
+
     def fewest(self) -> int:
         return 2
 

@@ -75,6 +75,10 @@ class SingleStream(Filter, Selector, BatchMap, Observer):
                 f"{self.longest}: swap them."
             )
 
+    @property
+    def takes_shares(self) -> bool:
+        return True
+
     def value(self, prompt_id: str) -> float:
         """Tracked success rate; 1/2 for a prompt not seen yet."""
         good, bad = self.evidence.get(prompt_id, (1.0, 1.0))

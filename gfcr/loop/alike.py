@@ -1,15 +1,22 @@
-"""Detects a first batch whose rewards are all equal, or whose rollouts are mostly cut."""
+"""Detects a first batch whose rewards are all equal or no shares, or that is mostly cut."""
 
 from collections.abc import Sequence
 from typing import Final
 
 from gfcr.errors import shown
+from gfcr.strategy import Strategy
 from gfcr.tasks.base import Codec, Task
 from gfcr.types import FinishReason, Rollout, RolloutBatch
 from gfcr.values.notes import REWARDS
 
 _FEW: Final = 16
 """The least number of rollouts whose equal rewards are unlikely to be chance."""
+
+
+def warnings(batch: RolloutBatch, *, task: Task, strategy: Strategy) -> list[str]:
+    """Returns what looks wrong in a run's first batch."""
+    found = (cut(batch), alike(batch, task=task), beyond(batch, strategy=strategy))
+    return [said for said in found if said]
 
 
 def alike(batch: RolloutBatch, *, task: Task) -> str | None:
@@ -45,6 +52,19 @@ def _constant(scored: Sequence[Rollout]) -> str | None:
     return (
         f"of the rewards in the first update, {told} for all {len(scored)} rollouts: nothing is "
         "learned from that. Does it compare what it should?"
+    )
+
+
+def beyond(batch: RolloutBatch, *, strategy: Strategy) -> str | None:
+    """Returns a warning that names the parts which take rewards for shares where they are none."""
+    scores = [r.reward for g in batch.groups for r in g.rollouts if r.reward is not None]
+    named = [f"strategy.{at}" for at, part in strategy.parts.items() if part.takes_shares]
+    if not named or not scores or (min(scores) >= 0 and max(scores) <= 1):
+        return None
+    return (
+        f"the rewards of the first update go from {min(scores):g} to {max(scores):g}, and "
+        f"{', '.join(named)} takes the mean of rewards from 0 to 1 for the share of right answers: "
+        "scale the reward, or give its values on the scale of yours."
     )
 
 

@@ -14,8 +14,9 @@ import pytest
 from gfcr import strategy as strategies
 from gfcr.ledger import IN_FLIGHT
 from gfcr.pipeline import Pipeline
+from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
-from gfcr.types import RolloutBatch
+from gfcr.types import Prompt, RolloutBatch
 
 
 def pipeline(name: str, *, seed: int = 3) -> Pipeline:
@@ -118,3 +119,32 @@ def _memory_survives_pickling(run: Pipeline, *, name: str) -> None:
         fresh[address].load_state_dict(state)
         assert fresh[address].metrics() == parts[address].metrics()
         assert plain(fresh[address].state_dict()) == plain(state)
+
+
+class Signed(make.CoinTask):
+    """Rewards -1 and 1 for the same answers."""
+
+    def verify(self, prompt: Prompt, *, text: str) -> Verdict:
+        reward = super().verify(prompt, text=text).reward
+        return Verdict(reward=None if reward is None else 2 * reward - 1)
+
+
+def chosen(name: str, *, task: make.CoinTask) -> list[Any]:
+    """What is asked, sampled and trained on; not what it is worth."""
+    run = make.pipeline(strategies.load(name), task=task, prompts=4, seed=5)
+    groups = [(b.samples, g) for b in updates(run, num=4) for g in b.groups]
+    return [
+        (g.prompt.id, g.rejected, [s.rollout.id for s in samples], [r.text for r in g.rollouts])
+        for samples, g in groups
+    ]
+
+
+@pytest.mark.whole
+def test_only_what_takes_shares_asks_other_prompts_where_rewards_are_signed() -> None:
+    names = strategies.names()
+    tasks = [
+        kind(rates=(0.0, 0.25, 0.5, 0.75, 1.0), num_train=10) for kind in (make.CoinTask, Signed)
+    ]
+    other = [n for n in names if chosen(n, task=tasks[0]) != chosen(n, task=tasks[1])]
+    told = [n for n in names if any(p.takes_shares for p in strategies.load(n).parts.values())]
+    assert other and {*other} <= {*told}

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
+from gfcr import strategy as strategies
 from gfcr.handles import REWARDS
-from gfcr.loop.alike import alike, cut, left_out
+from gfcr.loop.alike import alike, beyond, cut, left_out
 from gfcr.testing import factories as make
 from gfcr.types import Cost, FinishReason, RolloutBatch
 
@@ -52,6 +53,17 @@ def test_a_named_reward_that_is_one_for_all_is_named_beside_others_that_vary() -
     told = alike(batch(*varied, notes={"rank": [1.0] * 16, "length": varied}), task=make.CoinTask())
     assert told and "rank is 1 for all 16 rollouts" in told and "length" not in told
     assert alike(batch(*varied, notes={"length": varied}), task=make.CoinTask()) is None
+
+
+def test_parts_that_take_rewards_for_shares_are_named_where_they_are_none() -> None:
+    greso, grpo = strategies.load("greso"), strategies.load("grpo")
+    told = beyond(batch(-1.0, 1.0), strategy=greso)
+    assert told and "from -1 to 1, and strategy.controls.greso takes" in told
+    assert beyond(batch(0.0, 2.0), strategy=greso)
+    assert beyond(batch(0.0, 1.0), strategy=greso) is None
+    assert beyond(batch(-1.0, 1.0), strategy=grpo) is None
+    own = strategies.load("greso", controls={"greso": {"easy": 0.96, "hard": -0.78}})
+    assert beyond(batch(-1.0, 1.0), strategy=own) is None, "on the scale of those rewards"
 
 
 def test_special_tokens_that_the_text_lacks_are_named() -> None:
