@@ -1,7 +1,6 @@
 """Advantages per segment, by the values of the states between segments."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, final
 
 import numpy as np
@@ -22,8 +21,9 @@ class SegmentAdvantage(Filter):
     of the group (Dr. GRPO's baseline). A rollout's advantages sum over segments to r - V(begin).
 
     With `unlikely` < 1 only tokens sampled with at most that probability are taught (SPO-chain):
-    they are where the segment was decided. Hurts when values are noisy: a step's advantage is the
-    difference of two estimates.
+    they are where the segment was decided. Segments a rollout, 1 where nobody gave values, are
+    measured as `group/segments`. Hurts when values are noisy: a step's advantage is the difference
+    of two estimates.
     """
 
     paper: ClassVar[str] = "2505.23564"
@@ -38,7 +38,6 @@ class SegmentAdvantage(Filter):
     """Name of the score with the numbers of segments."""
     unlikely: SomeShare = 1.0
     """Largest probability of a token that is taught."""
-    segments: float = field(init=False, default=0.0)
 
     def apply(self, group: Group, *, view: View) -> Group:
         base = float(group.rewards_N[group.kept_N].mean())
@@ -48,12 +47,7 @@ class SegmentAdvantage(Filter):
         counts = [
             len(self._begins(r, s)) for r, s in zip(group.rollouts, group.signals, strict=True)
         ]
-        self.segments = float(np.mean(counts))
-        return made.with_values(segments=self.segments)
-
-    def metrics(self) -> Mapping[str, float]:
-        """Segments of a rollout in the last group; 1 where nobody gave values."""
-        return {"segments": self.segments}
+        return made.with_values(segments=float(np.mean(counts)))
 
     def _advantage_T(self, rollout: Rollout, signal: Signal, *, base: float) -> Floats:
         num, begins = len(rollout), self._begins(rollout, signal)

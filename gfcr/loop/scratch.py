@@ -34,8 +34,6 @@ class SideSession(Scratch):
         self.asides: list[LiveTrajectory] = []
         self._branches: list[Run[Any]] = []
         """The coroutines that the part gathered."""
-        self._called = False
-        """Whether the part has called a function in a thread."""
 
     # ------------------------------------------------------------ for the part
 
@@ -60,7 +58,6 @@ class SideSession(Scratch):
         return gather(*waits, branches=self._branches)
 
     def call(self, function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
-        self._called = True
         return self._told(self._floor.desk.call(function, *args))
 
     def verify(self, text: str, *, prompt: Prompt | None = None) -> Awaitable[Verdict]:

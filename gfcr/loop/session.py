@@ -56,8 +56,8 @@ class JobSession(SideSession, Session):
         """
         self.finish()
         self.settled = True
-        if self._called and all(t.name.isdigit() for t in self.trajectories):  # forks are not
-            self.trajectories.sort(key=lambda t: int(t.name))  # threads answer in any order
+        # They are opened and forked as others end, in an order that depends on time.
+        self.trajectories.sort(key=lambda t: _place(t.name))
         failure = self._failure()
         if failure is not None and not self.trajectories:
             # Metrics count failed rollouts by reason; a group without any would only be `empty`.
@@ -142,3 +142,9 @@ class JobSession(SideSession, Session):
         if index < len(job.resume):
             trajectory.resume(job.resume[index])
         return trajectory
+
+
+def _place(name: str) -> tuple[int, list[int]]:
+    """Returns a trajectory's place in its group, by its name: forks come behind all others."""
+    path = [int(number) for number in name.split(".")]
+    return len(path), path

@@ -148,3 +148,18 @@ def test_only_what_takes_shares_asks_other_prompts_where_rewards_are_signed() ->
     other = [n for n in names if chosen(n, task=tasks[0]) != chosen(n, task=tasks[1])]
     told = [n for n in names if any(p.takes_shares for p in strategies.load(n).parts.values())]
     assert other and {*other} <= {*told}
+
+
+def trained_on(name: str, *, running: int) -> list[Any]:
+    task = make.CoinTask(rates=(0.0, 0.25, 0.5, 0.75, 1.0), num_train=10)
+    engine = {"max_running": running}
+    run = make.pipeline(strategies.load(name), task=task, prompts=4, seed=5, engine=engine)
+    return trained(updates(run, num=3))
+
+
+@pytest.mark.whole
+def test_only_who_takes_the_first_to_finish_depends_on_how_many_are_decoded_together() -> None:
+    """Speed is no part of what is learned from; SPEC-RL's drafts come from who ended before."""
+    names = strategies.names()
+    other = {n for n in names if trained_on(n, running=1) != trained_on(n, running=256)}
+    assert other == {"april", "darts", "pilot_commit", "rollpacker", "spec_rl", "speed"}

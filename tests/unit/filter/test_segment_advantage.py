@@ -30,13 +30,13 @@ def scored(steps: list[tuple[int, float]], *, reward: float, numbered: bool, **k
 @given(segments, st.sampled_from([0.0, 1.0]))
 def test_a_segment_s_advantage_is_what_it_changed(steps: Any, reward: float) -> None:
     group = scored(steps, reward=reward, numbered=True)
-    part = SegmentAdvantage()
-    (signal,) = part.apply(group, view=make.view()).signals
+    made = SegmentAdvantage().apply(group, view=make.view())
+    (signal,) = made.signals
     values = [np.float32(v) for _, v in steps] + [np.float32(reward)]
     expected = [values[i + 1] - values[i] for i in range(len(steps))]
     assert signal.advantage == pytest.approx(np.repeat(expected, [n for n, _ in steps]), abs=1e-6)
     assert sum(expected) == pytest.approx(reward - values[0], abs=1e-5)
-    assert part.metrics() == {"segments": float(len(steps))}
+    assert made.values == {"segments": float(len(steps))}
 
 
 def test_equal_values_are_one_segment_unless_they_are_numbered() -> None:
@@ -56,11 +56,11 @@ def test_only_unlikely_tokens_are_taught() -> None:
 
 
 def test_without_values_the_baseline_is_the_group_s_mean() -> None:
-    part = SegmentAdvantage()
-    group = part.apply(make.group([1.0, 0.0, None, 0.0]), view=make.view())
+    rewards = make.group([1.0, 0.0, None, 0.0])
+    group = SegmentAdvantage().apply(rewards, view=make.view())
     found = [None if s.advantage is None else float(np.mean(s.advantage)) for s in group.signals]
     assert found == [pytest.approx(2 / 3), pytest.approx(-1 / 3), None, pytest.approx(-1 / 3)]
-    assert part.metrics() == {"segments": 1.0}
+    assert group.values == {"segments": 1.0}
 
 
 def test_it_reads_the_scores_that_it_is_told_to() -> None:
@@ -73,4 +73,4 @@ def test_it_reads_the_scores_that_it_is_told_to() -> None:
 def test_it_is_a_map_of_a_strategy() -> None:
     filters = {"advantage": {"name": "segment_advantage"}}
     batch = make.pipeline(strategies.load("grpo", filters=filters)).next_batch()
-    assert batch.samples and batch.metrics["filters.advantage/segments"] == 1
+    assert batch.samples and batch.metrics["group/segments"] == 1
