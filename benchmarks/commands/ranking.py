@@ -61,10 +61,9 @@ def _records(options: argparse.Namespace) -> list[Any]:
     from gfcr.tracking.folder_store import find_folders, read_folders
 
     if options.study.endswith(".json"):
-        from benchmarks import entries
-        from gfcr.leaderboard import entry
+        from benchmarks.entries import entry, recomputed
 
-        return entries.records_of(entry.read(Path(options.study)))
+        return recomputed.records_of(entry.read(Path(options.study)))
     study, runs, *_ = asked(options)
     if options.uri is not None:
         from gfcr.tracking.mlflow_store import read_runs

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.entries import recomputed, records_of, unpack
+from benchmarks.entries.entry import pack, prompts_of, read
+from benchmarks.entries.recomputed import recomputed, records_of, unpack
 from gfcr import leaderboard
-from gfcr.leaderboard.entry import pack, prompts_of, read
 from gfcr.tracking.records import RunRecord
 from tests.cases import over
 from tests.heldout import asked, measured

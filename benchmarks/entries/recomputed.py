@@ -21,7 +21,7 @@ class Recomputed:
 
 
 def unpack(packed: Mapping[str, Any], *, prompts: Sequence[str]) -> dict[str, Any]:
-    """Returns the part of a run's result that `leaderboard.entry.pack` has packed."""
+    """Returns the part of a run's result that `entry.pack` has packed."""
     sections: dict[str, Any] = {"asked": packed["asked"]}
     for when in ("before", "after"):
         words = zip(prompts, packed[when]["scores"].split(), strict=True)
