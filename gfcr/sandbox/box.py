@@ -41,8 +41,6 @@ class Outcome:
     """Its exit status, 128 + N by signal N; meaningless for a program that was killed."""
     output: bytes
     errors: bytes
-    seconds: float
-    """Seconds of wall-clock time, the start included."""
 
 
 @final
@@ -96,8 +94,7 @@ class Box:
         ended = self.close()
         kind = "output" if self.flooded else ended["ended"]
         output, errors = map(bytes, self._lines.values())
-        code, seconds = ended["code"], ended["seconds"]
-        return Outcome(ended=kind, code=code, output=output, errors=errors, seconds=seconds)
+        return Outcome(ended=kind, code=ended["code"], output=output, errors=errors)
 
     def ask(self, line: bytes) -> bytes | None:
         """Sends a line, and returns the next line the program writes; None where it has ended."""
