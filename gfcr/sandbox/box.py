@@ -5,7 +5,6 @@ import os
 import selectors
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -221,7 +220,7 @@ class Box:
 
 def why_not(*, fallback: bool = False) -> str | None:
     """Returns why no box can be made here, in words; None where one can."""
-    if sys.platform != "linux" or os.uname().machine not in seccomp.ARCHITECTURES:
+    if os.uname().machine not in seccomp.ARCHITECTURES:
         return "the sandbox needs Linux on x86_64 or aarch64."
     return None if fallback else _why_no_namespaces()
 
