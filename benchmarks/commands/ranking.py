@@ -61,9 +61,9 @@ def _records(options: argparse.Namespace) -> list[Any]:
     from gfcr.tracking.folder_store import find_folders, read_folders
 
     if options.study.endswith(".json"):
-        from gfcr.leaderboard import answers, entry
+        from benchmarks.entries import entry, recomputed
 
-        return answers.records_of(entry.read(Path(options.study)))
+        return recomputed.records_of(entry.read(Path(options.study)))
     study, runs, *_ = asked(options)
     if options.uri is not None:
         from gfcr.tracking.mlflow_store import read_runs

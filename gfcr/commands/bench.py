@@ -1,4 +1,4 @@
-"""`gfcr bench`, `claims`, `regime` and `simulate`: handed over to the package `benchmarks`.
+"""`gfcr bench`, `claims`, `regime`, `simulate` and `submit`: handed over to `benchmarks`.
 
 It lies beside gfcr in a checkout.
 """
@@ -32,9 +32,9 @@ def run(options: argparse.Namespace) -> Outcome:
     """
     if (module := _of(options.command)) is None:
         raise ConfigError(
-            "benchmarks, claims, regimes and simulations are not installed with gfcr, they come "
-            "with a checkout of it: `git clone REPOSITORY gfcr`, `make setup` in there, and give "
-            "the same words to `.venv/bin/gfcr`."
+            "benchmarks, claims, regimes, simulations and the committed leaderboard are not "
+            "installed with gfcr, they come with a checkout of it: `git clone REPOSITORY gfcr`, "
+            "`make setup` in there, and give the same words to `.venv/bin/gfcr`."
         )
     return module.run(options)
 

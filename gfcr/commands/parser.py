@@ -49,7 +49,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "doctor": "Find the pathologies of a run in its metrics, with overrides against them.",
 }
 """The commands and what each does."""
-_BESIDE: Final = ("bench", "simulate", "regime", "claims")
+_BESIDE: Final = ("bench", "simulate", "regime", "claims", "submit")
 """Commands that come with a checkout."""
 
 

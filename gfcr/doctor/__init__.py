@@ -3,9 +3,8 @@
 The survey's diagnostic index (2605.02913) as rules, the rows of the tables in `gfcr.doctor.rules`.
 """
 
-from gfcr.doctor.diagnosis import Diagnosis, of_run
+from gfcr.doctor.diagnosis import Diagnosis, Watcher, of_run
 from gfcr.doctor.history import History
-from gfcr.doctor.live import Watcher
 from gfcr.doctor.rule import Finding, Rule
 
 __all__ = [

@@ -1,8 +1,8 @@
-"""Asks all rules of a run."""
+"""Asks all rules of a run, when it has ended or while it is under way."""
 
 import importlib
 import pkgutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from operator import attrgetter
@@ -110,3 +110,27 @@ def _asked_from(rule: Rule, history: History) -> int | None:
 def history_of(folder: RunFolder) -> History:
     """Returns what a run folder has logged."""
     return History((line.step, line.metrics) for line in folder.metrics())
+
+
+@final
+class Watcher:
+    """Takes in each update's metrics, and tells each finding once, as soon as it is there.
+
+    Args:
+        folder: the run folder; findings in what it has logged before are not told again.
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+        self._lines = [(line.step, line.metrics) for line in folder.metrics()]
+        self._told = {finding.rule for finding in self._now()}
+
+    def heed(self, update: int, *, metrics: Mapping[str, float]) -> Sequence[Finding]:
+        """Takes in the metrics of an update, and returns the findings that are new."""
+        self._lines.append((update, metrics))
+        new = [finding for finding in self._now() if finding.rule not in self._told]
+        self._told |= {finding.rule for finding in new}
+        return treated(new, spec=self._folder.card().spec) if new else ()
+
+    def _now(self) -> Sequence[Finding]:
+        return diagnose(History(self._lines))

@@ -40,9 +40,9 @@ class History:
         values = [m[name] / (1.0 if over is None else m[over]) for _, m in held]
         return Series(steps=[step for step, _ in held], values=values)
 
-    def first(self, name: str, *, over: str | None = None) -> float | None:
+    def first(self, name: str) -> float | None:
         """Mean over the first window; None before there are two windows to compare."""
-        values = self.series(name, over=over).values
+        values = self.series(name).values
         return fmean(values[: _window(values)]) if len(values) >= 2 * FEWEST else None
 
     def last(self, name: str, *, over: str | None = None) -> float | None:

@@ -1,7 +1,6 @@
 """Division of this machine's cores among the trials of a study."""
 
 import os
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,7 +46,7 @@ class Machine:
     """The cores, memory and accelerators of a machine."""
 
     cores: Sequence[int]
-    """Cores that this process may use; empty if they are not known."""
+    """Cores that this process may use."""
     memory: int
     """Bytes of memory that processes may still take."""
     accelerated: bool
@@ -56,8 +55,6 @@ class Machine:
     @classmethod
     def here(cls) -> "Machine":
         """Reads the properties of this machine."""
-        if sys.platform != "linux":
-            return cls(cores=(), memory=0, accelerated=accelerated())
         cores = sorted(os.sched_getaffinity(0))
         return cls(cores=cores, memory=_memory(), accelerated=accelerated())
 
@@ -81,8 +78,6 @@ def share(weights: int | None, *, parallel: Parallel, machine: Machine) -> Share
     alone = (frozenset[int](),)
     if machine.accelerated:
         return Share(cores=alone, why="torch is built for an accelerator")
-    if not machine.cores:
-        return Share(cores=alone, why="how many cores there are is known on Linux only")
     if weights is None or weights > SMALL:
         told = "of unknown size" if weights is None else f"of {weights / 2**20:,.0f} MiB"
         return Share(cores=alone, why=f"a model {told} computes with all cores")

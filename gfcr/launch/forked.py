@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import sysconfig
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -27,8 +26,7 @@ def libraries_of(jobs: Iterable[Job]) -> list[str]:
     parts = [registry.find(kind, name) for kind, name in named]
     libraries = list(dict.fromkeys(library for part in parts for library in part.libraries))
     # A torch with an accelerator may have initialised it, which no fork survives.
-    safe = sys.platform == "linux" and not accelerated()
-    return libraries if safe and len(wanted) > 1 else []
+    return libraries if len(wanted) > 1 and not accelerated() else []
 
 
 def _environment() -> Any:

@@ -96,14 +96,9 @@ class TrialProcess:
         self._answer.close()
 
 
-def is_held(job: Job) -> bool:
-    """Returns whether another process, such as a second sweep of the study, runs this trial now."""
-    return is_locked(job.folder)
-
-
 def first_free(waiting: Sequence[Job]) -> Job | None:
-    """Returns the first trial that no other process runs."""
-    return next((job for job in waiting if not is_held(job)), None)
+    """Returns the first trial that no other process runs, such as a second sweep of the study."""
+    return next((job for job in waiting if not is_locked(job.folder)), None)
 
 
 def _parse(text: str, *, log: Path, code: int) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from annotated_types import Interval
 from gfcr.code import optional
 from gfcr.errors import ConfigError, GfcrError
 from gfcr.launch.base import Job, JobEnd, Launcher, Watch
-from gfcr.launch.process import is_held
 from gfcr.launch.remote import absolute, run_trial, stamp
+from gfcr.tracking.lock import is_locked
 from gfcr.values.ranges import Natural, Word
 
 _POLL_S = 0.5
@@ -63,7 +63,7 @@ class Slurm(Launcher):
         waiting, queued, begun = list(jobs), dict[str, _Queued](), set[str]()
         try:
             while waiting or queued:
-                for job in [job for job in waiting if not is_held(job)]:
+                for job in [job for job in waiting if not is_locked(job.folder)]:
                     if len(queued) < self.parallel:
                         waiting.remove(job)
                         queued[job.name] = self._submit(job)
@@ -147,5 +147,5 @@ def _cancel(queued: Sequence[_Queued]) -> None:
         one.submitted.cancel()
     # A cancelled trial holds its lock until it has recorded that it is paused.
     deadline = time.monotonic() + _GRACE_S
-    while any(is_held(one.job) for one in queued) and time.monotonic() < deadline:
+    while any(is_locked(one.job.folder) for one in queued) and time.monotonic() < deadline:
         time.sleep(_POLL_S)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from gfcr.errors import ConfigError, unknown_name
 from gfcr.leaderboard.board import Leaderboard
-from gfcr.leaderboard.figures import to_dict, to_json
+from gfcr.leaderboard.figures import to_dict
 from gfcr.leaderboard.ranking import rank
 from gfcr.leaderboard.rows import ArmSeed
 from gfcr.leaderboard.tables import caption, remarks, to_csv, to_markdown, to_rich
@@ -27,7 +27,6 @@ __all__ = [
     "remarks",
     "to_csv",
     "to_dict",
-    "to_json",
     "to_markdown",
     "to_rich",
 ]

@@ -1,6 +1,5 @@
 """The figures of a row by name, for the CSV and for `--where`; and the board as JSON."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import reduce
@@ -54,13 +53,8 @@ def figures_of(row: Row) -> dict[str, Any]:
 
 
 def to_dict(board: Board) -> dict[str, Any]:
-    """Returns the whole board as JSON values; NaN (not known) becomes null."""
+    """Returns the whole board as JSON values, the same for the same runs; NaN becomes null."""
     return plain({**asdict(board), "rows": [_row(row, board=board) for row in board.rows]})
-
-
-def to_json(board: Board) -> str:
-    """Returns `to_dict` as text, the same bytes for the same runs."""
-    return json.dumps(to_dict(board), indent=1, sort_keys=True, allow_nan=False) + "\n"
 
 
 def _row(row: Row, *, board: Board) -> dict[str, Any]:

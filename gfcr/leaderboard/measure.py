@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite, isnan, nan
+from math import isnan, nan
 from statistics import fmean
 from typing import Any, Literal, TypeAlias
 
@@ -11,6 +11,7 @@ from gfcr.ledger import EVALUATION, REPLAYED, TRAINED
 from gfcr.stats import UNBOUNDED, Bounds
 from gfcr.tracking.names import CODE, CORES, DIGEST, LENT, SEVERAL
 from gfcr.tracking.records import RunRecord
+from gfcr.values.numbers import real
 
 When: TypeAlias = Literal["before", "after"]
 """Whether an evaluation was before or after training."""
@@ -125,10 +126,9 @@ def declared_bounds(runs: Sequence[RunRecord]) -> Bounds | None:
 
 def mean_of(values: Iterable[float | None]) -> float:
     """Returns the mean, or NaN if any value is missing: an average over some runs misleads."""
-    known = list(values)
-    if not known or not all(finite(value) for value in known):
-        return nan
-    return fmean(float(value or 0) for value in known)
+    known = [real(value) for value in values]
+    numbers = [number for number in known if number is not None]
+    return fmean(numbers) if numbers and len(numbers) == len(known) else nan
 
 
 def cost_of(runs: Sequence[RunRecord]) -> ArmCost:
@@ -174,7 +174,7 @@ def notes_of(runs: Sequence[RunRecord]) -> list[str]:
     if any(LENT in run.tags.get(CORES, "").split(SEVERAL) for run in runs):
         notes.append("seconds are left out: trials shared cores, sub-stage by sub-stage")
     for name in _RATES:
-        without = [str(r.seed) for r in runs if not finite(result_of(r).get(name))]
+        without = [str(r.seed) for r in runs if real(result_of(r).get(name)) is None]
         if 0 < len(without) < len(runs):
             notes.append(f"{name} is not averaged: seed {', '.join(without)} did not record it")
     lost = sum(abs(_tokens(run).get("remainder", 0)) for run in runs)
@@ -266,11 +266,6 @@ def _rollout_tokens(run: RunRecord) -> float | None:
 def _passes(run: RunRecord) -> float | None:
     curve = run.series.get("engine/forward_passes")
     return sum(v for _, v in curve) if curve else None
-
-
-def finite(value: object) -> bool:
-    """Tells whether a record's value is a finite number."""
-    return isinstance(value, int | float) and isfinite(value)
 
 
 def _mean(runs: Sequence[RunRecord], key: str) -> float:

@@ -7,7 +7,7 @@ from gfcr.errors import ConfigError, unknown_name
 from gfcr.leaderboard.arms import row_of
 from gfcr.leaderboard.board import Leaderboard
 from gfcr.leaderboard.certificates import NOTES
-from gfcr.leaderboard.design import added_seeds, compared_with, differences
+from gfcr.leaderboard.design import added_seeds, compared_with, differences, settings_of
 from gfcr.leaderboard.expected import expected_of, lack, missing_of
 from gfcr.leaderboard.judging import Terms, judged, without_rank
 from gfcr.leaderboard.measure import declared_bounds, mean_of, result_of, scores_of, shared_prompts
@@ -15,7 +15,6 @@ from gfcr.leaderboard.readings import limits_of
 from gfcr.leaderboard.rows import ArmSeed, Excluded, Pareto, Row
 from gfcr.leaderboard.screen import compares_of, screen
 from gfcr.leaderboard.selection import keep_rows, keep_runs, sort_out
-from gfcr.leaderboard.settings import settings_of
 from gfcr.leaderboard.targets import pareto, to_target
 from gfcr.leaderboard.where import Where
 from gfcr.stats import noise_floor

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from gfcr.leaderboard.design import began
-from gfcr.leaderboard.measure import asked_of, finite, heldout, result_of, section
+from gfcr.leaderboard.measure import asked_of, heldout, result_of, section
 from gfcr.leaderboard.rows import Excluded
 from gfcr.tracking.names import DIGEST, compared
 from gfcr.tracking.records import RunRecord
+from gfcr.values.numbers import real
 
 
 def screen(
@@ -121,9 +122,9 @@ def _missing(run: RunRecord) -> str | None:
     """Returns what is wrong with the first figure that a row needs and the run lacks."""
     result = result_of(run)
     score = heldout(run).get("accuracy")
-    if not finite(score):
+    if real(score) is None:
         return f"held-out score is {score}"
-    odd = [p for p, s in section(heldout(run), "per_prompt").items() if not finite(s)]
+    odd = [p for p, s in section(heldout(run), "per_prompt").items() if real(s) is None]
     if odd:
         return f"the held-out score of prompt {odd[0]} is no finite number ({len(odd)} such)"
     for key in ("digest", "prompts", "samples"):
@@ -134,7 +135,7 @@ def _missing(run: RunRecord) -> str | None:
         ("wall_s", result.get("wall_s")),
         ("tokens.generated", section(result, "tokens").get("generated")),
     ):
-        if not finite(value):
+        if real(value) is None:
             return f"{name} is {value} in its result"
     return None if "strategy" in result else "its result names no strategy"
 

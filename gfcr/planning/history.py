@@ -13,7 +13,7 @@ from gfcr.tracking.records import RunRecord
 Family: TypeAlias = frozenset[tuple[str, str]]
 """The flattened keys of a spec with their values, as far as they decide the cost."""
 
-_PROBE_PROMPTS = 16
+_PROBE_PROMPTS, _PROBE_UPDATES = 16, 2
 _KEPT = ("model", "prompts", "task.", "strategy.", "engine.", "trainer.", "schedule.", "sampling.")
 _ANSWERS = ("evaluation.sampling.", "evaluation.generate.")
 
@@ -44,10 +44,8 @@ def read_history(study: sweep.Study) -> list[RunRecord]:
     return records + [r for r in _stored(study) if r.run_id not in seen]
 
 
-def calibrate(
-    study: sweep.Study, *, known: Sequence[RunRecord], updates: int = 2
-) -> list[RunRecord]:
-    """Runs `updates` updates of each arm that has no finished run like it, and reads them.
+def calibrate(study: sweep.Study, *, known: Sequence[RunRecord]) -> list[RunRecord]:
+    """Runs two updates of each arm that has no finished run like it, and reads them.
 
     The runs are made on this machine, whatever the study's launcher, and leave nothing behind. A
     search is not begun: its candidates are taken to cost what its base does.
@@ -55,22 +53,24 @@ def calibrate(
     told = {family(r.params) for r in known if r.status == "finished"}
     arms = [t[0] for t in study.arms.values() if family_of(t[0]) not in told]
     with tempfile.TemporaryDirectory() as folder:
-        trials = tuple(_probe(trial, folder=folder, updates=updates) for trial in arms)
+        trials = tuple(_probe(trial, folder=folder) for trial in arms)
         sweep.run(sweep.Study(name=study.name, baseline=study.baseline, trials=trials))
         return read_folders(find_folders(folder))
 
 
-def _probe(trial: sweep.Trial, *, folder: str, updates: int) -> sweep.Trial:
+def _probe(trial: sweep.Trial, *, folder: str) -> sweep.Trial:
     config = trial.config
     prompts = min(config.evaluation.prompts, _PROBE_PROMPTS)
     short = replace(
         config,
         folder=folder,
         tracking={"name": "local"},
-        trainer={**config.trainer, "max_steps": updates},
+        trainer={**config.trainer, "max_steps": _PROBE_UPDATES},
         evaluation=replace(config.evaluation, prompts=prompts, every=0),
     )
-    return sweep.Trial(config=short, folder=experiment.resolve(short).folder, updates=updates)
+    return sweep.Trial(
+        config=short, folder=experiment.resolve(short).folder, updates=_PROBE_UPDATES
+    )
 
 
 def _stored(study: sweep.Study) -> list[RunRecord]:

@@ -46,7 +46,7 @@ def apart(*, servers: int) -> Generator[None]:
     Args:
         servers: number of servers that it starts on this machine.
     """
-    cores = sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else []
+    cores = sorted(os.sched_getaffinity(0))
     if not servers or len(cores) < 2 or accelerated() or place().size > 1 or _THREADS in os.environ:
         yield
         return

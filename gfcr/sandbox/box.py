@@ -5,7 +5,6 @@ import os
 import selectors
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -41,8 +40,6 @@ class Outcome:
     """Its exit status, 128 + N by signal N; meaningless for a program that was killed."""
     output: bytes
     errors: bytes
-    seconds: float
-    """Seconds of wall-clock time, the start included."""
 
 
 @final
@@ -96,8 +93,7 @@ class Box:
         ended = self.close()
         kind = "output" if self.flooded else ended["ended"]
         output, errors = map(bytes, self._lines.values())
-        code, seconds = ended["code"], ended["seconds"]
-        return Outcome(ended=kind, code=code, output=output, errors=errors, seconds=seconds)
+        return Outcome(ended=kind, code=ended["code"], output=output, errors=errors)
 
     def ask(self, line: bytes) -> bytes | None:
         """Sends a line, and returns the next line the program writes; None where it has ended."""
@@ -224,7 +220,7 @@ class Box:
 
 def why_not(*, fallback: bool = False) -> str | None:
     """Returns why no box can be made here, in words; None where one can."""
-    if sys.platform != "linux" or os.uname().machine not in seccomp.ARCHITECTURES:
+    if os.uname().machine not in seccomp.ARCHITECTURES:
         return "the sandbox needs Linux on x86_64 or aarch64."
     return None if fallback else _why_no_namespaces()
 

@@ -106,8 +106,6 @@ class RunFolder:
                     f"{self.path} holds run {held.run_id}, not {card.run_id}: the experiment's "
                     f"spec or seed has changed. Give another output folder, or move this one away."
                 )
-            if _identity(held) != _identity(card):
-                raise damaged(self.path / "run.json", why="it is not the spec of its run_id")
             if (self.path / "metrics.jsonl").exists():
                 planned = {name: held.tags[name] for name in _PLANNED if name in held.tags}
                 card = replace(card, roster=held.roster, tags={**card.tags, **planned})
@@ -285,11 +283,6 @@ def _load(file: Path) -> dict[str, Any]:
         return dict(json.loads(file.read_text("utf-8")))
     except (OSError, ValueError, TypeError) as error:
         raise damaged(file, why=str(error)) from error
-
-
-def _identity(card: RunCard) -> dict[str, Any]:
-    """Returns the fields that a run id is a hash of, as JSON holds them."""
-    return json.loads(_dump({**asdict(card), "tags": {}, "roster": {}}))
 
 
 def _dump(value: Mapping[str, Any]) -> str:

@@ -20,7 +20,6 @@ import numpy as np
 
 from gfcr.tracking import parquet
 from gfcr.types import FinishReason, Group, Prompt, Rollout, RolloutBatch, Signal, Span
-from gfcr.values.numbers import real
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +213,6 @@ def _score(value: Any) -> Any:
 
 
 def _rollout(row: Mapping[str, Any]) -> Rollout:
-    reward = real(row["reward"])  # older records may hold NaN
     return Rollout(
         id=row["rollout_id"],
         group_id=row["group_id"],
@@ -237,8 +235,8 @@ def _rollout(row: Mapping[str, Any]) -> Rollout:
         parent=row["parent"],
         fork_at=row["fork_at"],
         sampled_under=tuple(row["sampled_under"]),
-        reward=reward,
-        error=row["error"] if reward == row["reward"] else "VerdictError: no finite number",
+        reward=row["reward"],
+        error=row["error"],
         origin=row["origin"],
         role=row["role"],
         notes=json.loads(row["notes"]),

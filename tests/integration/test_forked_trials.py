@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -20,7 +19,6 @@ from gfcr.tracking.folder import RunFolder
 pytestmark = [
     pytest.mark.timeout(600),
     pytest.mark.vllm,
-    pytest.mark.skipif(sys.platform != "linux", reason="trials are forked on Linux only"),
 ]
 TIMED = ("seconds", "_s", "per_s", "r_gen", "sync_share", "seconds_per_update")
 

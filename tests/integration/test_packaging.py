@@ -88,6 +88,7 @@ def test_benchmarks_and_claims_are_told_to_come_with_a_checkout(built: Built) ->
         ("claims", "dapo", "--seeds", "3"),
         ("regime", "a.yaml"),
         ("simulate",),
+        ("submit", "a.yaml", "--name", "mine"),
     ):
         command = [sys.executable, "-c", f"{code}; sys.exit(main())", *words]
         done = subprocess.run(command, cwd=built.site, capture_output=True, text=True, check=False)

@@ -16,9 +16,9 @@ from gfcr import experiment, sweep
 from gfcr.config import as_dict
 from gfcr.errors import ConfigError, GfcrError
 from gfcr.launch.base import Job
-from gfcr.launch.process import is_held
 from gfcr.launch.slurm import Slurm
 from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.lock import is_locked
 from tests.commands import gfcr
 from tests.launchers import launched, values_of
 from tests.pages import command_of
@@ -103,7 +103,7 @@ def test_interrupted_it_leaves_no_process_and_goes_on_later(tmp_path: Path) -> N
     running = launched(launcher, [job_of(trial)], watch=interrupt)
     with pytest.raises(KeyboardInterrupt), closing(running):
         next(running)
-    assert not is_held(job_of(trial))
+    assert not is_locked(trial.folder)
     until(lambda: not processes(f"(submitit|gfcr.launch.child).*{trial.folder}"), seconds=20)
     assert RunFolder(trial.folder).status in ("paused", "running")
     with closing(launched(launcher, [job_of(trial)])) as running:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from benchmarks.commands import submit as command
+from benchmarks.entries.entry import file_names, read
+from benchmarks.entries.recomputed import recomputed
 from gfcr import config, experiment, sweep
-from gfcr.commands import submit as command
 from gfcr.errors import ConfigError, GfcrError
-from gfcr.leaderboard.answers import recomputed
-from gfcr.leaderboard.entry import file_names, read
 from gfcr.tracking.names import spec_hash
 from tests import stores
 

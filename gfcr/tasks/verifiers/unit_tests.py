@@ -129,7 +129,7 @@ class UnitTests(Verifier):
             began = time.monotonic()
             with Box(program, limits=self._limits(left), fallback=self.fallback) as box:
                 outcome = box.finish(given.encode())
-            # Boxes take time to begin and to end, which `outcome.seconds` does not have.
+            # Boxes take time to begin and to end, too.
             right, left = _is_right(outcome, wanted), left - (time.monotonic() - began)
             passed += right
             failed = failed or ("" if right else f"{outcome.ended} {outcome.code}")

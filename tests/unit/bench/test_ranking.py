@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from benchmarks import ranking
+from benchmarks.entries import entry, recomputed
 from benchmarks.ranking_report import measure, text
 from gfcr import registry
 from gfcr.errors import ConfigError
-from gfcr.leaderboard import answers, entry
 from gfcr.search.halving import Halving
 from gfcr.tracking import checksum
 from gfcr.tracking.base import RunCard
@@ -228,7 +228,7 @@ def test_a_committed_entry_is_played_again_without_its_runs():
     data = json.loads(done.stdout)
     assert (data["study"], data["arms"], data["seeds"]) == ("leaderboard_chain_sum", 12, 5)
     held = entry.read(ROOT / "experiments/leaderboard/chain-sum/entry.json")
-    recorded = ranking.read(answers.records_of(held))
+    recorded = ranking.read(recomputed.records_of(held))
     assert recorded.baseline == held["baseline"] and not recorded.left_out
     for row in held["rows"]:
         curves = {run["seed"]: [tuple(point) for point in run["curve"]] for run in row["runs"]}

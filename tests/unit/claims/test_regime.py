@@ -3,13 +3,17 @@
 import hashlib
 import importlib.util
 import json
+import random
 from itertools import product
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from benchmarks.claims import regime
 from benchmarks.claims.card import settings_of
+from benchmarks.claims.overthinking import OverthinkingChainSums
 from benchmarks.claims.regime import Condition
 from gfcr import config, experiment, registry
 from gfcr.errors import ConfigError, TaskError
@@ -152,6 +156,16 @@ def test_growing_sums_have_a_tool_where_they_are_measured(monkeypatch: pytest.Mo
     )
     with pytest.raises(TaskError, match=r"growing\.max_terms=2 makes \d+ different sums of 512"):
         few.problems(make.CODEC)
+
+
+@given(st.integers(0, 10**6))
+def test_who_overthinks_repeats_the_last_step_and_changes_nothing_else(seed: int) -> None:
+    made = OverthinkingChainSums(again=0.9)
+    rng = random.Random(seed)
+    worked = made.styles.work(ChainSum().draw(rng), rng=rng)
+    steps, _, answer = worked.partition("#")
+    more = made.linger(worked, rng=rng).removeprefix(steps).removesuffix(f"#{answer}")
+    assert more == f"?{steps.rpartition(',')[2]}" * more.count("?")
 
 
 def test_the_overthinking_model_is_of_its_recipe() -> None:

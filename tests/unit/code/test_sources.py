@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.entries.checks import problems_of
 from gfcr import config as configs
 from gfcr import experiment, leaderboard, models
 from gfcr.certificate import record as certificate
@@ -16,7 +17,6 @@ from gfcr.certificate.cell import Verdict
 from gfcr.code import loose, sources
 from gfcr.experiment.source import Pause
 from gfcr.leaderboard.certificates import state_of
-from gfcr.leaderboard.checks import problems_of
 from gfcr.tasks.rows import content_key, fraction
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.folder_store import read_folder

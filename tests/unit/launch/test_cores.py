@@ -30,7 +30,6 @@ def test_small_models_run_side_by_side_a_core_each() -> None:
         (SMALL + 1, FOUR, "of 8 MiB"),
         (None, FOUR, "of unknown size"),
         (0, Machine(cores=range(4), memory=64 * GIB, accelerated=True), "accelerator"),
-        (0, Machine(cores=(), memory=0, accelerated=False), "on Linux only"),
     ],
 )
 def test_others_have_the_machine_to_themselves(

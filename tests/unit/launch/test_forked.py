@@ -22,7 +22,6 @@ from gfcr.launch.process import TrialProcess
 from gfcr.tracking.folder import RunFolder
 from tests.launchers import values_of
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="trials are forked on Linux only")
 LONG = {"name": "dry", "max_steps": 5000, "save_every": 1}
 STACK = {"engine": {"name": "vllm"}, "trainer": {"name": "trl"}, "tracking": {"name": "mlflow"}}
 

@@ -21,13 +21,14 @@ from gfcr.errors import ConfigError
 from gfcr.launch.base import Job, Launcher
 from gfcr.launch.jigsaw import Jigsaw
 from gfcr.launch.local import Local
-from gfcr.launch.process import TrialProcess, is_held
+from gfcr.launch.process import TrialProcess
 from gfcr.launch.ray import (
     Ray,
     _result,  # pyright: ignore[reportPrivateUsage]
 )
 from gfcr.launch.remote import run_trial, stamp
 from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.lock import is_locked
 from tests.cases import over
 from tests.launchers import launched, values_of
 
@@ -233,8 +234,9 @@ def test_a_trial_that_another_sweep_runs_is_left_until_it_ends(
     other = TrialProcess(first)
     until(lambda: made(tmp_path) > 2)
     held: list[bool] = []
-    begun = launched(launcher, [first, second], begin=lambda job: held.append(is_held(job)))
-    ends = list(begun)
+    ends = list(
+        launched(launcher, [first, second], begin=lambda job: held.append(is_locked(job.folder)))
+    )
     assert [end.job.name for end in ends] == ["b/0", "a/0"]
     assert held == [False, False]  # however long the other sweep takes
     assert [end.result["status"] for end in ends] == ["finished"] * 2

@@ -35,8 +35,8 @@ def test_rows_are_ranked_and_judged_against_the_baseline():
 
 def test_the_order_of_runs_does_not_matter():
     runs = [*arm("grpo", accuracy=0.5), *arm("dapo", accuracy=0.55)]
-    there = leaderboard.to_json(leaderboard.rank(runs, baseline="grpo"))
-    back = leaderboard.to_json(leaderboard.rank(runs[::-1], baseline="grpo"))
+    there = json.dumps(leaderboard.to_dict(leaderboard.rank(runs, baseline="grpo")))
+    back = json.dumps(leaderboard.to_dict(leaderboard.rank(runs[::-1], baseline="grpo")))
     assert there == back
 
 
@@ -80,7 +80,7 @@ def test_every_rendering_holds_every_arm_every_reason_and_no_nan():
     failed = run("dapo", 7, status="failed", error="out of memory.")
     runs = [*arm("grpo", accuracy=0.5), run("dapo"), failed]
     board = leaderboard.rank(runs, baseline="grpo")
-    data = json.loads(leaderboard.to_json(board))
+    data = json.loads(json.dumps(leaderboard.to_dict(board), allow_nan=False))
     assert {row["arm"] for row in data["rows"]} == {"grpo", "dapo"}
     lines = list(csv.DictReader(io.StringIO(leaderboard.to_csv(board))))
     assert {line["arm"]: line["tokens:trained"] for line in lines} == {
@@ -98,7 +98,7 @@ def test_every_rendering_holds_every_arm_every_reason_and_no_nan():
 
 def test_an_empty_store_renders():
     board = leaderboard.rank([])
-    assert json.loads(leaderboard.to_json(board))["rows"] == []
+    assert leaderboard.to_dict(board)["rows"] == []
     assert leaderboard.to_csv(board).strip() == ""
     assert "| arm |" in leaderboard.to_markdown(board)
 

@@ -1,7 +1,7 @@
 """No two arms whose configurations differ look the same."""
 
 from gfcr.leaderboard import rank
-from gfcr.leaderboard.settings import ABSENT, settings_of
+from gfcr.leaderboard.design import ABSENT, settings_of
 from tests.records import record, sound
 
 

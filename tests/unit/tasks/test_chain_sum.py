@@ -10,7 +10,6 @@ from gfcr.errors import ConfigError, TaskError
 from gfcr.tasks.chain_sum import ALPHABET, MAX_TOTAL, ChainSum, is_heldout, question
 from gfcr.tasks.codec import CharCodec
 from gfcr.tasks.demos.chain_sum import ChainSumDemonstrations, Styles
-from gfcr.tasks.demos.overthinking import OverthinkingChainSums
 from gfcr.types import Prompt
 from tests.cases import over
 
@@ -124,16 +123,6 @@ def test_without_slips_every_step_is_true(seed: int) -> None:
     for step in re.split(r"[,?]", steps):
         left, _, right = step.partition("=")
         assert eval(left) == int(right)
-
-
-@given(st.integers(0, 10**6))
-def test_who_overthinks_repeats_the_last_step_and_changes_nothing_else(seed: int) -> None:
-    made = OverthinkingChainSums(again=0.9)
-    rng = random.Random(seed)
-    worked = made.styles.work(ChainSum().draw(rng), rng=rng)
-    steps, _, answer = worked.partition("#")
-    more = made.linger(worked, rng=rng).removeprefix(steps).removesuffix(f"#{answer}")
-    assert more == f"?{steps.rpartition(',')[2]}" * more.count("?")
 
 
 @given(st.integers(0, 10**6))

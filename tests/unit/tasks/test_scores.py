@@ -8,7 +8,7 @@ import numpy as np
 
 from gfcr.loop.scoring import verify_safely
 from gfcr.tasks.base import Task, Verdict
-from gfcr.tasks.scores import listed, number
+from gfcr.tasks.functions import listed, number
 from gfcr.testing import factories as make
 from tests.cases import over
 

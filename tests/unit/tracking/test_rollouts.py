@@ -20,7 +20,6 @@ from gfcr.types import (
     Signal,
     Span,
 )
-from tests.cases import over
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 numbers = st.floats(allow_nan=False, width=32)
@@ -192,14 +191,6 @@ def test_writing_an_update_again_replaces_it_and_leaves_nothing_else(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["update-000001.parquet"]
     (group,) = read_rollouts(tmp_path)
     assert [r.reward for r in group.rollouts] == [0.0, 1.0]
-
-
-@over("reward", [float("nan"), float("inf")])
-def test_a_reward_on_record_that_is_no_finite_number_is_unscorable(tmp_path, reward):
-    write_rollouts(tmp_path, batch=make_batch(rewards=(reward, 1.0)))
-    (group,) = read_rollouts(tmp_path)
-    assert [r.reward for r in group.rollouts] == [None, 1.0]
-    assert [r.error for r in group.rollouts] == ["VerdictError: no finite number", None]
 
 
 def test_datasets_loads_the_files(tmp_path, monkeypatch):

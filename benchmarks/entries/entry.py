@@ -3,6 +3,11 @@
 NAME/README.md    the table, for people
 NAME/entry.json   specs, seeds, scores, costs, versions, commit, and a hash of it all
 NAME/ARM.yaml     an experiment file for every row: `gfcr run NAME/ARM.yaml seed=3`
+
+The answers in `entry.json` are what its verdicts can be computed from again: the ids of the
+held-out prompts once, and for every run and evaluation the mean reward of each prompt in their
+order, as text (`-` where nobody could score an answer), with how many answers were asked for and
+could not be scored.
 """
 
 import json
@@ -15,10 +20,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from gfcr.errors import ConfigError, GfcrError
-from gfcr.leaderboard.answers import pack, prompts_of
 from gfcr.leaderboard.board import Leaderboard
 from gfcr.leaderboard.figures import to_dict
-from gfcr.leaderboard.measure import heldout, result_of
+from gfcr.leaderboard.measure import asked_of, heldout, result_of, section_of
 from gfcr.leaderboard.screen import compares_of
 from gfcr.leaderboard.tables import to_markdown
 from gfcr.shown.text import markdown
@@ -31,6 +35,7 @@ from gfcr.values.plain import mapping
 
 FORMAT = 1
 _SLUG: Final = re.compile(r"[a-z0-9][a-z0-9_.-]*")
+_WHENS: Final = ("before", "after")
 _LEFT_TO_STORE = ("curves", "series", "profile", "notes", "pareto", "run_ids", "settings")
 
 
@@ -130,6 +135,35 @@ def entry_of(
         experiments=experiments,
         table=to_markdown(board),
     )
+
+
+def prompts_of(runs: Sequence[RunRecord]) -> list[str]:
+    """Returns the ids of all prompts that the runs were evaluated on, sorted."""
+    return sorted(
+        {
+            prompt
+            for run in runs
+            for when in _WHENS
+            for key in ("per_prompt", "unscorable")
+            for prompt in section_of(run, key, when=when)
+        }
+    )
+
+
+def pack(run: RunRecord, *, prompts: Sequence[str]) -> dict[str, Any]:
+    """Returns a run's held-out answers in the form that entries hold."""
+    packed: dict[str, Any] = {
+        "asked": dict(asked_of(run)),
+        "reward_range": result_of(run).get("reward_range"),
+    }
+    for when in _WHENS:
+        scores = section_of(run, "per_prompt", when=when)
+        packed[when] = {
+            "accuracy": heldout(run, when).get("accuracy"),
+            "scores": " ".join("-" if s is None else f"{s:.17g}" for s in map(scores.get, prompts)),
+            "unscorable": dict(section_of(run, "unscorable", when=when)),
+        }
+    return packed
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """What keeps a study out of the committed leaderboard."""
 
+from benchmarks.entries.checks import problems_of
 from gfcr import leaderboard
 from gfcr.leaderboard import ArmSeed
 from gfcr.leaderboard.certificates import NOTES
-from gfcr.leaderboard.checks import problems_of
 from gfcr.tracking.names import encode_name
 from tests.cases import over
 from tests.records import board, rowed

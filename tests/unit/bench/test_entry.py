@@ -7,12 +7,11 @@ from dataclasses import replace
 import pytest
 import yaml
 
+from benchmarks.entries.again import experiment_of
+from benchmarks.entries.entry import entry_of, file_names, pack, read
 from gfcr import config, experiment
-from gfcr.commands.again import experiment_of
 from gfcr.errors import ConfigError, GfcrError
 from gfcr.experiment.provenance import card_of
-from gfcr.leaderboard.answers import pack
-from gfcr.leaderboard.entry import entry_of, file_names, read
 from gfcr.leaderboard.figures import to_dict
 from gfcr.leaderboard.tables import to_markdown
 from gfcr.tracking.names import digest, spec_hash

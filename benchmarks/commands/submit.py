@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from benchmarks.entries.checks import CHECKS
 from gfcr.commands import Outcome, within
 from gfcr.commands.leaderboard import asked
 from gfcr.values.ranges import Finite, NonNegative
@@ -12,8 +13,6 @@ FOLDER = Path("experiments/leaderboard")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from gfcr.leaderboard.checks import CHECKS
-
     parser.add_argument("study", help="a study's name or YAML file")
     parser.add_argument("--name", required=True, help="of the entry: small letters, digits, - _ .")
     parser.add_argument("--uri", help="MLflow tracking URI; that of the study's file by default")
@@ -32,10 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     """Checks the study and writes the entry; exit code 1 when a check fails."""
+    from benchmarks.entries.again import experiment_of
+    from benchmarks.entries.checks import problems_of
+    from benchmarks.entries.entry import entry_of
     from gfcr import leaderboard
-    from gfcr.commands.again import experiment_of
-    from gfcr.leaderboard.checks import problems_of
-    from gfcr.leaderboard.entry import entry_of
     from gfcr.leaderboard.screen import screen
 
     wanted = asked(options)

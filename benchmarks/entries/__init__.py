@@ -1,0 +1,1 @@
+"""Entries of the committed leaderboard: checked, written, and computed again."""
