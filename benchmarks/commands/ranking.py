@@ -64,7 +64,7 @@ def _records(options: argparse.Namespace) -> list[Any]:
         from benchmarks.entries import entry, recomputed
 
         return recomputed.records_of(entry.read(Path(options.study)))
-    study, runs, *_ = asked(options)
+    wanted = asked(options)
     if options.uri is not None:
         from gfcr.tracking.mlflow_store import read_runs
 
@@ -72,7 +72,8 @@ def _records(options: argparse.Namespace) -> list[Any]:
     else:
         records = read_folders(find_folders(options.folder))
     names = {r.study for r in records}
-    if study not in names:
+    if wanted.study not in names:
         where = options.uri or options.folder
-        raise unknown_name(str(study), kind="study", allowed=names, where=where)
-    return [r for r in records if r.study == study and (not runs or r.run_id in runs)]
+        raise unknown_name(str(wanted.study), kind="study", allowed=names, where=where)
+    own = [r for r in records if r.study == wanted.study]
+    return [r for r in own if not wanted.runs or r.run_id in wanted.runs]

@@ -173,7 +173,10 @@ def _check_certified(baseline: str | None, *, rows: Sequence[Row]) -> None:
 
 
 def _ordered(rows: Sequence[Row]) -> list[Row]:
-    """Returns rows with ranks and fronts, the best score first; those without a rank last."""
+    """Returns rows with ranks and fronts, the best score first; those without a rank last.
+
+    Arms of equal score have the same rank.
+    """
     by_score = sorted(rows, key=lambda row: (row.rank is None, -row.score.floor, row.arm))
     points = {
         row.arm: (row.score.floor, row.cost.rollout_tokens, row.cost.wall_s)
@@ -181,7 +184,9 @@ def _ordered(rows: Sequence[Row]) -> list[Row]:
         if row.rank is not None and not (row.versus and row.versus.verdict == "worse")
     }
     fronts, off = pareto(points), Pareto(tokens=False, seconds=False)
+    scores = [row.score.floor for row in by_score]
+    ranks = [None if r.rank is None else scores.index(r.score.floor) + 1 for r in by_score]
     return [
-        replace(row, rank=None if row.rank is None else place, pareto=fronts.get(row.arm, off))
-        for place, row in enumerate(by_score, start=1)
+        replace(row, rank=rank, pareto=fronts.get(row.arm, off))
+        for row, rank in zip(by_score, ranks, strict=True)
     ]

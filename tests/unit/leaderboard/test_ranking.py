@@ -229,7 +229,7 @@ def test_a_baseline_that_cannot_be_compared_with_says_why():
     assert "usable" not in str(error.value)
 
 
-def test_rows_go_by_the_score_that_counts_lost_answers_then_by_name_and_the_unranked_last():
+def test_rows_go_by_the_score_that_counts_lost_answers_and_share_a_rank_where_it_is_equal():
     runs = [
         *(replace(r, arm=n, run_id=f"{n}-{r.seed}") for n in "cb" for r in some("x", 0.6)),
         *some("a", 0.5),
@@ -238,7 +238,7 @@ def test_rows_go_by_the_score_that_counts_lost_answers_then_by_name_and_the_unra
     ]
     board = ranked(runs)
     order = [(row.arm, row.rank) for row in board.rows]
-    assert order == [("first", 1), ("b", 2), ("c", 3), ("a", 4), ("lone", None)]
+    assert order == [("first", 1), ("b", 2), ("c", 2), ("a", 4), ("lone", None)]
 
 
 def test_fronts_are_of_ranked_arms_by_tokens_for_training_and_by_seconds():
