@@ -10,7 +10,7 @@ from benchmarks.claims.measures import HOW, least, margin_of
 from benchmarks.claims.study import Asked
 from benchmarks.claims.verdict import FDR
 from gfcr import planning
-from gfcr.stats import Components, components, detectable, seeds_needed
+from gfcr.stats.power import Components, components, detectable, seeds_needed
 
 SPREAD: Final = {"cost": 0.2, "drop": 0.03}
 """Assumed standard deviation over seeds of the log of a paired ratio, and of a paired drop."""

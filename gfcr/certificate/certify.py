@@ -25,8 +25,9 @@ from gfcr.certificate.record import (
     covered,
 )
 from gfcr.speculation.base import Drafter
-from gfcr.tracking import checksum
-from gfcr.tracking.folder import CERTIFICATE, RunFolder, write_atomic
+from gfcr.tracking import ended
+from gfcr.tracking.atomic import write_atomic
+from gfcr.tracking.folder import CERTIFICATE, RunFolder
 from gfcr.types import Sampling
 
 Word: TypeAlias = Literal["none", "lossless", "biased", "inconclusive", "uncertified"]
@@ -126,7 +127,7 @@ def recertify(run: RunFolder, *, folder: Path | None = None) -> Word:
     Raises:
         CheckpointError: the folder is not as its run left it.
     """
-    checksum.check(run)
+    ended.check(run)
     card, result, status = run.card(), run.result(), run.status
     under = circumstances(card.tags)
     if under is None:
@@ -139,5 +140,5 @@ def recertify(run: RunFolder, *, folder: Path | None = None) -> Word:
         return now.word
     run.create(replace(card, tags=tags))
     now.keep(run.path)
-    checksum.end(run, status=status, result={**result, "certificate": now.word})
+    ended.end(run, status=status, result={**result, "certificate": now.word})
     return now.word

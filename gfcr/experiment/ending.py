@@ -15,7 +15,7 @@ from gfcr.experiment.provenance import went_on
 from gfcr.experiment.resolved import Resolved
 from gfcr.experiment.source import RunSource
 from gfcr.process.signals import Interrupted
-from gfcr.tracking import checksum
+from gfcr.tracking import ended
 from gfcr.tracking.folder import RunFolder
 from gfcr.train import checkpoint
 
@@ -51,7 +51,7 @@ def end(resolved: Resolved, *, records: RunFolder, result: Mapping[str, Any]) ->
     held = records.card()
     now = replace(held, tags={**held.tags, **resolved.code()})
     records.create(went_on(now, held=held))
-    checksum.end(records, status=result["status"], result=result)
+    ended.end(records, status=result["status"], result=result)
     # The result is written by now: a run that is killed before it needs its optimizer.
     if result["status"] == "finished":
         resolved.trainer.finished(resolved.folder / "checkpoints")

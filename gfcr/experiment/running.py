@@ -28,8 +28,9 @@ from gfcr.process.cores import apart
 from gfcr.process.environment import load
 from gfcr.process.signals import Heard, interruptible
 from gfcr.schedule.ahead import Ahead
-from gfcr.tracking import checksum
-from gfcr.tracking.folder import RunFolder, write_atomic
+from gfcr.tracking import ended
+from gfcr.tracking.atomic import write_atomic
+from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.lock import locked, refuse_if_running
 from gfcr.tracking.rollouts import read_rollouts, spelling
 from gfcr.train.base import BatchSource, TrainJob, TrainResult
@@ -106,7 +107,7 @@ def _open(resolved: Resolved, *, records: RunFolder, asked: _Asked) -> dict[str,
         for name in (changed := edited(records.card(), now=resolved.code())):
             say(f"{name} was edited since: this is the result of the code before")
         if records.status in (None, "running"):  # killed before the last file was written
-            checksum.end(records, status="finished", result=done)
+            ended.end(records, status="finished", result=done)
         done = {**done, "certificate": recertify(records)}
         resolved.tracker.start(records.card(), folder=resolved.folder)
         resolved.tracker.finish(status="finished", result=done)

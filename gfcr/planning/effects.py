@@ -8,8 +8,9 @@ from statistics import fmean
 from gfcr.leaderboard.measure import declared_bounds, scores_of, shared_prompts
 from gfcr.leaderboard.readings import limits_of
 from gfcr.leaderboard.screen import screen
-from gfcr.stats import Components, bounds_of, components
+from gfcr.stats import bounds_of
 from gfcr.stats.interval import table
+from gfcr.stats.power import Components, components
 from gfcr.sweep import Study
 from gfcr.tracking.records import RunRecord
 

@@ -11,7 +11,7 @@ from gfcr.planning.cost import ArmPlan, plan_arm
 from gfcr.planning.effects import variance_of
 from gfcr.planning.history import calibrate, read_history
 from gfcr.planning.record import ALPHA, POWER, StudyPlan
-from gfcr.stats import detectable, seeds_needed
+from gfcr.stats.power import detectable, seeds_needed
 from gfcr.sweep import Study
 from gfcr.tracking.records import RunRecord
 from gfcr.values.ranges import Checked, Fraction, Share

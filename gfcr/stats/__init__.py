@@ -17,14 +17,12 @@ from gfcr.stats.paired import (
     judge,
     probability_of_improvement,
 )
-from gfcr.stats.power import Components, components, detectable, power, seeds_needed
 from gfcr.stats.share import UNBOUNDED, Bounds, bounds_of, mean_interval
 
 __all__ = [
     "UNBOUNDED",
     "Bounds",
     "Comparison",
-    "Components",
     "Interval",
     "NoiseFloor",
     "Profile",
@@ -32,8 +30,6 @@ __all__ = [
     "bootstrap_interval",
     "bounds_of",
     "compare",
-    "components",
-    "detectable",
     "holm",
     "iqm",
     "judge",
@@ -41,8 +37,6 @@ __all__ = [
     "noise_floor",
     "optimality_gap",
     "performance_profile",
-    "power",
     "probability_of_improvement",
-    "seeds_needed",
     "stratified_interval",
 ]

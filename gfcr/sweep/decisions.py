@@ -13,7 +13,7 @@ from gfcr.experiment import ending
 from gfcr.experiment.source import Pause
 from gfcr.search.base import Scores
 from gfcr.sweep.study import Study, Trial
-from gfcr.tracking import checksum
+from gfcr.tracking import ended
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.lock import locked
 
@@ -108,9 +108,9 @@ def _give_up(trial: Trial, *, why: str) -> dict[str, Any]:
     # A sweep that is started again decides alike, and has nothing to write but in the store.
     if folder.status != "stopped" or known != result:
         # A new digest would hide that somebody had changed the result before.
-        checksum.check(folder)
+        ended.check(folder)
         folder.create(card)
-        checksum.end(folder, status="stopped", result=result)
+        ended.end(folder, status="stopped", result=result)
     resolved.tracker.start(folder.card(), folder=trial.folder)
     resolved.tracker.finish(status="stopped", result=result)
     return result

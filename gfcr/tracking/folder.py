@@ -25,6 +25,7 @@ from gfcr.errors import CheckpointError, damaged, near_file
 from gfcr.process.disk import flush
 from gfcr.process.whose import whose
 from gfcr.tracking import parquet
+from gfcr.tracking.atomic import write_atomic
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.rollouts import write_rollouts
 from gfcr.types import RolloutBatch
@@ -263,19 +264,6 @@ class RunFolder:
         """Writes `result.json`."""
         self.guard()
         write_atomic(self.path / "result.json", _dump(result))
-
-
-def write_atomic(path: Path, text: str) -> None:
-    """Writes `text` so that a reader sees the old file or the new one, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # It lies in the same folder, as a rename is atomic within one file system alone.
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        # Without this a power cut could leave the new name with nothing in it.
-        os.fsync(file.fileno())
-    temporary.replace(path)
 
 
 def _load(file: Path) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,20 +45,19 @@ def read_folder(folder: RunFolder, *, series: Sequence[str] = ()) -> RunRecord:
     card, recorded = folder.card(), folder.result_digest
     mirrored = {} if recorded is None else {TAG: recorded}
     tags = {**card.tags, "gfcr.spec_hash": spec_hash(card.spec), **mirrored}
-    status, result = folder.status or "running", folder.result()
-    return RunRecord(
+    record = RunRecord(
         run_id=card.run_id,
         study=card.study,
         arm=card.arm,
         seed=card.seed,
-        status=status,
+        status=folder.status or "running",
         tags=dict(sorted(tags.items())),
         params=dict(sorted(flatten(card.spec).items())),
-        result=result,
+        result=folder.result(),
         spec=card.spec,
-        damage=contradiction(card, status=status, result=result, recorded=recorded) or "",
         series=_series(folder, names=series) if series else {},
     )
+    return replace(record, damage=contradiction(record))
 
 
 def _series(folder: RunFolder, *, names: Sequence[str]) -> dict[str, Curve]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from gfcr.tracking.checksum import TAG, contradiction
+from gfcr.tracking.checksum import contradiction
 from gfcr.tracking.looked_at import LookedAt, look_at
 from gfcr.tracking.mlflow_client import list_files, open_client, read_points, search, telling
 from gfcr.tracking.names import decode_name, encode_name
@@ -76,17 +76,15 @@ def _record(client: "MlflowClient", *, run: "Run", series: Sequence[str]) -> Run
     named = _named(run)
     if str(named["seed"]) != (seed := tags.get("gfcr.seed", "")):
         damage.append(f"the tag gfcr.seed is {seed!r}")
-    result, status = files.get("result.json"), named["status"]
     record = RunRecord(
         **named,
         tags={k: v for k, v in sorted(tags.items()) if k.startswith("gfcr.") and k not in OWN_TAGS},
         params={decode_name(k): v for k, v in sorted(run.data.params.items())},
-        result=result,
+        result=files.get("result.json"),
         spec=files.get("spec.yaml"),
         series={name: _curve(client, run, name=name) for name in series},
     )
-    changed = contradiction(record, status=status, result=result, recorded=tags.get(TAG))
-    return replace(record, damage="; ".join(damage) or changed or "")
+    return replace(record, damage="; ".join(damage) or contradiction(record))
 
 
 def _curve(client: "MlflowClient", run: "Run", *, name: str) -> Curve:

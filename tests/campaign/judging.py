@@ -10,8 +10,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from gfcr.stats import Components, holm, power
+from gfcr.stats import holm
 from gfcr.stats.interval import Spread, inner_half, spread, two_sided
+from gfcr.stats.power import Components, power
 from gfcr.stats.share import share_limits
 from tests.campaign.noises import BINARY, EFFECTS, NOISES, SHARES, Draw, Scores, everywhere
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from gfcr.testing.factories import group, group_of, rollout
-from gfcr.tracking import checksum
+from gfcr.tracking import ended
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.mlflow_client import open_client
@@ -84,7 +84,7 @@ def write_run(path, card, *, tracker=None, steps=range(1, 6), end=True):
             tracker.log(step, metrics_of(card, step))
     if end:
         write_rollouts(folder.rollouts, batch=batch())
-        checksum.end(folder, status="finished", result=result_of(card))
+        ended.end(folder, status="finished", result=result_of(card))
         if tracker:
             tracker.finish(status="finished", result=result_of(card))
     return folder

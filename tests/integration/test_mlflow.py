@@ -13,7 +13,7 @@ import pytest
 from gfcr import leaderboard
 from gfcr.errors import ConfigError, GfcrError, StoreError
 from gfcr.leaderboard import report
-from gfcr.tracking import checksum, mlflow_sqlite
+from gfcr.tracking import ended, mlflow_sqlite
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.mlflow import Mlflow
 from gfcr.tracking.mlflow_client import open_client
@@ -413,7 +413,7 @@ def test_a_run_outlives_its_server_and_is_uploaded_later_once(server, tmp_path, 
         began = time.monotonic()
         tracker.log(step, metrics_of(card, step))
         assert time.monotonic() - began < 30
-    checksum.end(folder, status="finished", result=result_of(card))
+    ended.end(folder, status="finished", result=result_of(card))
     tracker.finish(status="finished", result=result_of(card))
     assert capfd.readouterr().err.count("gfcr: MLflow at") == 1
     with pytest.raises(GfcrError, match="start the server"):

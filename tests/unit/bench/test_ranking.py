@@ -14,7 +14,7 @@ from benchmarks.ranking_report import measure, text
 from gfcr import registry
 from gfcr.errors import ConfigError
 from gfcr.search.halving import Halving
-from gfcr.tracking import checksum
+from gfcr.tracking import ended
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.records import RunRecord
@@ -212,7 +212,7 @@ def test_the_command_reads_run_folders(tmp_path: Path) -> None:
                 tags=record.tags,
             )
         )
-        checksum.end(folder, status="finished", result=record.result or {})
+        ended.end(folder, status="finished", result=record.result or {})
     rule = ("--rule", "halving first=5 factor=3")
     words = ("--folder", tmp_path, "--resamples", "3", *rule, "--json")
     done = gfcr("bench", "ranking", "t", *words)

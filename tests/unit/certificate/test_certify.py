@@ -14,7 +14,7 @@ from gfcr.certificate.cell import Verdict, judged
 from gfcr.engine.fake import Fake
 from gfcr.errors import CheckpointError
 from gfcr.speculation.ngram import Ngram
-from gfcr.tracking import checksum
+from gfcr.tracking import ended
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.folder_store import read_folder
@@ -107,7 +107,7 @@ def test_an_audit_may_follow_its_run(tmp_path: Path) -> None:
     tags = {"gfcr.commit": "c", "gfcr.version.trl": "1", **stands.tags}
     run = RunFolder(tmp_path / "run")
     run.create(RunCard(run_id="r", study="s", arm="a", seed=0, spec=spec(), tags=tags))
-    checksum.end(run, status="finished", result={"certificate": stands.word, "updates": 3})
+    ended.end(run, status="finished", result={"certificate": stands.word, "updates": 3})
     digest = audited(tmp_path / "audits", Verdict.LOSSLESS)
     assert certify.recertify(run, folder=tmp_path / "audits") == "lossless"
     assert run.card().tags == {
@@ -124,7 +124,7 @@ def test_a_result_that_was_edited_is_not_written_again(tmp_path: Path) -> None:
     stands = certify.standing(spec(), folder=tmp_path / "audits", under=UNDER)
     run = RunFolder(tmp_path / "run")
     run.create(RunCard(run_id="r", study="s", arm="a", seed=0, spec=spec(), tags=stands.tags))
-    checksum.end(run, status="finished", result={"certificate": stands.word, "updates": 3})
+    ended.end(run, status="finished", result={"certificate": stands.word, "updates": 3})
     run.write_result({"certificate": stands.word, "updates": 4})
     audited(tmp_path / "audits", Verdict.LOSSLESS)
     with pytest.raises(CheckpointError, match=r"result\.json was changed"):

@@ -14,7 +14,7 @@ from gfcr import experiment, planning, sweep
 from gfcr.errors import ConfigError
 from gfcr.planning.record import _sentences
 from gfcr.stats import compare
-from gfcr.tracking import checksum
+from gfcr.tracking import ended
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.names import CORES, LENT
@@ -70,7 +70,7 @@ def finished(
                 "curve": [[0, 0, 0.0, 0.1], [6, 6000, 70.0, after["accuracy"]]],
                 **changes,
             }
-            checksum.end(folder, status="finished", result=result)
+            ended.end(folder, status="finished", result=result)
 
 
 def scores(rng: np.random.Generator, *, seeds: int, prompts: int = 8) -> np.ndarray:

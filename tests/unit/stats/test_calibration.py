@@ -4,15 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from gfcr.stats import (
-    Components,
-    compare,
-    detectable,
-    holm,
-    judge,
-    noise_floor,
-    power,
-)
+from gfcr.stats import compare, holm, judge, noise_floor
+from gfcr.stats.power import Components, detectable, power
 from tests.cases import over
 
 STUDIES = 200

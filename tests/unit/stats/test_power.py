@@ -2,16 +2,9 @@ import numpy as np
 import pytest
 from scipy.stats import nct, t
 
-from gfcr.stats import (
-    Components,
-    compare,
-    components,
-    detectable,
-    holm,
-    power,
-    seeds_needed,
-)
+from gfcr.stats import compare, holm
 from gfcr.stats.interval import spread
+from gfcr.stats.power import Components, components, detectable, power, seeds_needed
 from tests.cases import over
 
 MIXES = {

@@ -5,15 +5,8 @@ from math import inf
 import numpy as np
 import pytest
 
-from gfcr.stats import (
-    UNBOUNDED,
-    Components,
-    compare,
-    components,
-    detectable,
-    judge,
-    mean_interval,
-)
+from gfcr.stats import UNBOUNDED, compare, judge, mean_interval
+from gfcr.stats.power import Components, components, detectable
 from tests.cases import over
 
 ZERO_ONE = np.array([[1, 0, 1, 1, 0, 1, 0, 1], [1, 1, 0, 1, 0, 0, 1, 1]], float)

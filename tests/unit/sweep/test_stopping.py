@@ -13,7 +13,7 @@ from gfcr.errors import ConfigError
 from gfcr.search.base import Length, Round, Scores, StoppingRule
 from gfcr.studies.frames import run_rows
 from gfcr.sweep import decisions
-from gfcr.tracking import checksum
+from gfcr.tracking import ended
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.local import Local
 from tests.cases import over
@@ -207,7 +207,7 @@ def test_a_score_that_is_no_number_is_a_problem(tmp_path: Path) -> None:
     folder = RunFolder(study.trials[0].folder)
     result = folder.result() or {}
     result["curve"][-1][3] = float("nan")
-    checksum.end(folder, status="finished", result=result)
+    ended.end(folder, status="finished", result=result)
     (bad,) = sweep.problems(sweep.run(study))
     assert bad.trial.config.name == "a" and bad.problem == "heldout/accuracy is nan"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gfcr.errors import CheckpointError
-from gfcr.tracking import checksum
+from gfcr.tracking import checksum, ended
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.folder_store import read_folder
@@ -17,26 +17,26 @@ from tests.cases import over
 RESULT = {"heldout": {"after": {"accuracy": 0.1}}, "seeds": (0, 1), "worst": nan, "most": inf}
 
 
-def ended(place: Path, *, seed: int = 0) -> RunFolder:
+def finished(place: Path, *, seed: int = 0) -> RunFolder:
     folder = RunFolder(place)
     folder.create(RunCard(run_id="r", study="s", arm="a", seed=seed, spec={"seed": seed}))
-    checksum.end(folder, status="finished", result=RESULT)
+    ended.end(folder, status="finished", result=RESULT)
     return folder
 
 
 def test_a_result_as_its_run_wrote_it_is_not_contradicted(tmp_path: Path) -> None:
-    folder = ended(tmp_path)
+    folder = finished(tmp_path)
     record = read_folder(folder)
     assert record.damage == "" and record.tags[checksum.TAG] == folder.result_digest
-    checksum.check(folder)
-    checksum.check(RunFolder(tmp_path / "not there"))
+    ended.check(folder)
+    ended.check(RunFolder(tmp_path / "not there"))
 
 
 def test_a_run_that_goes_on_has_nothing_to_contradict(tmp_path: Path) -> None:
-    folder = ended(tmp_path)
+    folder = finished(tmp_path)
     folder.set_status("running")
     folder.write_result({"updates": 3})
-    checksum.check(folder)
+    ended.check(folder)
     assert read_folder(folder).damage == "" and folder.result_digest is None
 
 
@@ -45,7 +45,7 @@ def edited(folder: RunFolder) -> None:
 
 
 def copied(folder: RunFolder) -> None:
-    other = ended(folder.path / "other", seed=1)
+    other = finished(folder.path / "other", seed=1)
     (folder.path / "status.json").write_bytes((other.path / "status.json").read_bytes())
 
 
@@ -70,8 +70,8 @@ MISTAKES: dict[str, tuple[Callable[[RunFolder], None], str]] = {
 @over("name", MISTAKES)
 def test_a_result_that_was_changed_or_lost_is_named(tmp_path: Path, name: str) -> None:
     mistake, told = MISTAKES[name]
-    folder = ended(tmp_path)
+    folder = finished(tmp_path)
     mistake(folder)
     assert read_folder(folder).damage == told
     with pytest.raises(CheckpointError, match=f"{told}. Undo the edit"):
-        checksum.check(folder)
+        ended.check(folder)
