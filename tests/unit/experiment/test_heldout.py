@@ -134,6 +134,10 @@ def test_a_curve_that_decides_counts_them_as_the_lowest_reward() -> None:
         "unscorable": [0, 4, 2],
     }
     assert [point[3] for point in floored(result)] == [0.5, 0.5, -0.5]
+    seen = {"before": {"per_prompt": {"p": 0.5}}, "after": {"per_prompt": {"p": -1.0, "q": 1.0}}}
+    below = {**result, "heldout": {**result["heldout"], **seen}}
+    assert [point[3] for point in floored(below)] == [0.5, 0.0, -0.625]
+    assert [point[3] for point in floored(below, least=-3.0)] == [0.5, -1.0, -1.125]
     declared = {**result, "reward_range": [-1.0, 1.0]}
     assert [point[3] for point in floored(declared)] == [0.5, 0.0, -0.625]
     nothing = {**result, "curve": [[0, 0, 0.0, nan]], "unscorable": [8]}
