@@ -10,7 +10,7 @@ import numpy as np
 from gfcr.engine.base import Engine, EngineStats
 from gfcr.errors import GfcrError
 from gfcr.handles import reasons
-from gfcr.ledger import REPLAYED, TRAINED, Ledger, rejected
+from gfcr.ledger import MASKED, REPLAYED, TRAINED, Ledger, rejected
 from gfcr.loop.scoring import Desk
 from gfcr.stages import Harvest
 from gfcr.types import Bools, Cost, Floats, Group, Rollout, Sample, Signal
@@ -62,7 +62,7 @@ def settle(ledger: Ledger, *, harvest: Harvest) -> int:
 
 def _trained(ledger: Ledger) -> int:
     bins = ledger.bins()
-    return bins.get(TRAINED, 0) + bins.get(REPLAYED, 0)
+    return sum(bins.get(name, 0) for name in (TRAINED, REPLAYED, MASKED))
 
 
 def settle_masked(ledger: Ledger, *, samples: Sequence[Sample], kept: Mapping[str, Bools]) -> None:

@@ -59,6 +59,7 @@ def test_every_rollout_has_one_fate(tmp_path):
         plain("in", 1.0, 1.0),
         plain("out", 0.0, rejected="overlong"),
         plain("spare", 0.0, 0.0),
+        plain("light", 1.0, 1.0, weight=0.0),
         trained=["in"],
         aborted=(cut, rollout("late", None)),
         asides=(replace(rollout("judge", None), role="judge"),),
@@ -67,11 +68,12 @@ def test_every_rollout_has_one_fate(tmp_path):
         ("in", "trained"),
         ("out", "rejected: overlong"),
         ("spare", "not trained"),
+        ("light", "rejected: masked"),
         ("cut", "aborted"),
         ("late", "not trained"),
         ("judge", "aside: judge"),
     ]
-    assert {r.update for r in found} == {4} and found[3].advantage_T is None
+    assert {r.update for r in found} == {4} and found[4].advantage_T is None
     gone = looked(tmp_path, plain("a", 0.0), plain("b", 0.0, rejected="own"), rejected="dead")
     assert [r.fate for r in gone] == ["rejected: dead", "rejected: own"]
 
