@@ -16,7 +16,7 @@ from gfcr.tasks.base import Problems
 from gfcr.testing import factories as make
 from gfcr.tracking.curve import floored
 from gfcr.tracking.folder import RunFolder
-from gfcr.types import Prompt, Sampling
+from gfcr.types import FinishReason, Prompt, Sampling
 from tests.cases import over
 from tests.launchers import values_of
 
@@ -125,6 +125,15 @@ def test_answers_nobody_could_score_are_counted_by_prompt() -> None:
     assert asked.summarise(groups[2:]).unscorable == {"p0": 2, "p1": 2}
     with pytest.raises(GfcrError, match="gave 3 answers to held-out prompt 'p0'"):
         asked.summarise([make.group([1.0] * 3, of=asked.prompts[0])])
+
+
+def test_an_episode_whose_turns_were_cut_is_one_answer_that_was() -> None:
+    length, stop = FinishReason.LENGTH, FinishReason.STOP
+    ends = [(0, length), (0, length), (0, stop), (1, stop), (1, stop)]
+    turns = [make.rollout(i, finish=f, notes={"episode": e}) for i, (e, f) in enumerate(ends)]
+    lone = make.group_of([make.rollout(finish=length, of=prompts(1, 2)[0])])
+    found = Question(prompts=prompts(0, 2), samples=2).summarise([make.group_of(turns), lone])
+    assert (found.n, found.cut) == (3, 2)
 
 
 def test_a_curve_that_decides_counts_them_as_the_lowest_reward() -> None:
