@@ -95,7 +95,7 @@ def _all_rollouts(stored: StoredUpdate) -> Iterator[LookedAt]:
     for group in stored.groups:
         for rollout, signal, why in zip(group.rollouts, group.signals, reasons(group), strict=True):
             lost = f"rejected: {why}" if why else "not trained"
-            fate = "trained" if rollout.id in stored.trained else lost
+            fate = "trained" if (group.id, rollout.id) in stored.trained else lost
             yield _seen(rollout, of=stored, fate=fate, signal=signal)
     for rollout in stored.aborted:
         fate = "aborted" if rollout.finish == FinishReason.ABORTED else "not trained"
