@@ -29,7 +29,7 @@ class FinishReason(StrEnum):
     LENGTH = "length"
     """The token cap was reached."""
     HALTED = "halted"
-    """A Control part ended it; `Rollout.detail` names the rule."""
+    """A Control part ended it; `Rollout.detail` is its address and the reason."""
     ENDED = "ended"
     """Generate or an environment ended it; `Rollout.detail` is the reason."""
     ABORTED = "aborted"

@@ -64,6 +64,7 @@ class Halt:
     """Ends the trajectory as a complete rollout, `finish=halted`."""
 
     reason: str
+    """`Rollout.detail` is the part's address and this, such as `controls.stop: loop`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +72,7 @@ class Abort:
     """Cuts the trajectory; it stays out of its group and its tokens count as aborted."""
 
     reason: str
+    """`Rollout.detail` is the part's address and this, such as `controls.stop: loop`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
