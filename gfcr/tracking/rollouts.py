@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from gfcr.tracking import parquet
-from gfcr.types import FinishReason, Group, Prompt, Rollout, RolloutBatch, Signal, Span
+from gfcr.types import FinishReason, Floats, Group, Prompt, Rollout, RolloutBatch, Signal, Span
 from gfcr.values.numbers import real
 
 
@@ -150,7 +150,7 @@ def _rows(batch: RolloutBatch) -> Iterator[dict[str, Any]]:
             yield {
                 **head,
                 **_rollout_row(rollout),
-                **_signal_row(signal),
+                **_signal_row(signal, of=rollout),
                 "group_index": index,
                 "group_id": group.id,
                 "group_rejected": group.rejected,
@@ -173,10 +173,13 @@ def _rollout_row(rollout: Rollout) -> dict[str, Any]:
     }
 
 
-def _signal_row(signal: Signal) -> dict[str, Any]:
-    advantage = signal.advantage
-    per_token = advantage if isinstance(advantage, np.ndarray) else None
-    mean = float(np.mean(per_token)) if per_token is not None and len(per_token) else None
+def _signal_row(signal: Signal, *, of: Rollout) -> dict[str, Any]:
+    advantage, mask_T = signal.advantage, of.mask_T
+    per_token: Floats | None = advantage if isinstance(advantage, np.ndarray) else None
+    # Of a rollout that is not trained on it may be anything.
+    mean = None
+    if per_token is not None and per_token.shape == mask_T.shape and mask_T.any():
+        mean = float(np.mean(per_token, where=mask_T))
     return {
         "shaped_reward": signal.reward,
         "advantage": advantage if per_token is None else mean,
