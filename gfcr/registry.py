@@ -194,11 +194,11 @@ def load_object(address: str, *, where: str = "") -> Any:
         held = vars(module)
         return getattr(module, name)
     except Exception as error:  # whatever the file does when it is imported
-        why = f"{type(error).__name__}: {error}.".replace("?.", "?")
+        why = f"{type(error).__name__}: {str(error).rstrip('.')}.".replace("?.", "?")
         why = f"{place} has no {name!r}.{did_you_mean(name, held)}" if held else why
         raise ConfigError(
-            f"{where and f'{where}='}{shown(address)} cannot be loaded: {why} Give "
-            "`package.module:Name` or `path/to/file.py:Name`."
+            f"{where and f'{where}='}{shown(address)} cannot be loaded: {why} "
+            "Mend what lies there, or give another `package.module:Name` or `path/to/file.py:Name`."
         ) from error
 
 

@@ -29,7 +29,7 @@ class FinishReason(StrEnum):
     LENGTH = "length"
     """The token cap was reached."""
     HALTED = "halted"
-    """A Control part ended it; `Rollout.detail` names the rule."""
+    """A Control part ended it; `Rollout.detail` is its address and the reason."""
     ENDED = "ended"
     """Generate or an environment ended it; `Rollout.detail` is the reason."""
     ABORTED = "aborted"
@@ -197,17 +197,21 @@ class Group:
         kept = [s.rejected is None and s.reward is not None for s in self.signals]
         return np.array(kept, np.bool_) & (self.rejected is None)
 
+    @property
+    def reasons(self) -> tuple[str | None, ...]:
+        """Why each rollout is not trained on, `masked` for a weight of 0; None where it is."""
+        said = ((s.rejected or self.rejected, s.weight) for s in self.signals)
+        return tuple(reason or (None if weight else "masked") for reason, weight in said)
+
     def reject(self, reason: str) -> "Group":
         """Returns the group rejected for `reason` (the first reason stays)."""
         return self if self.rejected else replace(self, rejected=reason)
 
     def reject_rollouts(self, which: Sequence[int], *, reason: str) -> "Group":
         """Returns the group with the rollouts at the indices `which` rejected."""
-        signals = [
-            replace(s, rejected=reason) if i in which and s.rejected is None else s
-            for i, s in enumerate(self.signals)
-        ]
-        return self.with_signals(signals)
+        pairs = enumerate(self.signals)
+        new = [s if s.rejected or i not in which else replace(s, rejected=reason) for i, s in pairs]
+        return self.with_signals(new)
 
     def judged(self, rewards: Sequence[float | None]) -> "Group":
         """Returns the group with the rollouts' own rewards replaced; for Evaluators.

@@ -31,9 +31,11 @@ Everything that a part is handed, may ask for and may answer. How to write one:
 [Add a part](add-a-part.md). Under each name is the line that imports it.
 
 All fields are given by name, `Halt(reason="loop")`, in parts of your own too:
-`@dataclass(kw_only=True)`. What is handed over cannot be written to;
-`dataclasses.replace(job, num_samples=4)` makes another one. The letters behind a name say its
-shape: `_N` has a number for each rollout of a group, `_T` one for each token of a completion.
+`@dataclass(kw_only=True)`. Fields and arrays of what is handed over cannot be written to, and its
+mappings (`values`, `scores`, `notes`) are to be left as they are, but for a trajectory's `notes`:
+`group.with_values(...)` and `dataclasses.replace(job, num_samples=4)` make another one. The letters
+behind a name say its shape: `_N` has a number for each rollout of a group, `_T` one for each token
+of a completion.
 """
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Parts": ("Part", "Recipe"),

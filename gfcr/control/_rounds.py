@@ -1,7 +1,7 @@
-"""Parts that tell from a group's number of rollouts which of them were sampled first."""
+"""Parts that decide on a group more than once, and tell its first rollouts from later ones."""
 
 from gfcr.part import Recipe
-from gfcr.stages import Allocator, Generate
+from gfcr.stages import Allocator, Generate, Harvest
 
 
 class Resizes(Allocator):
@@ -26,3 +26,10 @@ def uncounted(strategy: Recipe) -> str | None:
             "first rollouts of a prompt from those that follow. Remove one of them."
         )
     return None
+
+
+def forget(held: dict[str, int], harvest: Harvest) -> None:
+    """Removes the groups of a batch that is over; those of the next may be in the making."""
+    # Groups that were cut do not come again.
+    for group_id in {g.id for g in harvest.groups} | {r.group_id for r in harvest.aborted}:
+        held.pop(group_id, None)

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal, final
 from annotated_types import Interval
 
 from gfcr.control._outcomes import outcomes
-from gfcr.control._rounds import uncounted
+from gfcr.control._rounds import forget, uncounted
 from gfcr.part import Recipe
 from gfcr.stages import Control, Harvest, Observer, Referee, SampleMore, View
 from gfcr.types import Group
@@ -43,7 +43,7 @@ class Dars(Control, Referee, Observer):
     threshold: Finite = 0.5
     """Reward from which a rollout is right."""
     extras: dict[str, int] = field(init=False, default_factory=dict[str, int])
-    """Rollouts asked for on top, by group, within one batch."""
+    """Rollouts asked for on top of each group in the making."""
     last: dict[str, float] = field(init=False, default_factory=dict[str, float])
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
@@ -71,10 +71,10 @@ class Dars(Control, Referee, Observer):
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
         extras = [self.extras[g.id] for g in harvest.groups if g.id in self.extras]
-        if extras:
-            raised = sum(extra > 0 for extra in extras)
-            self.last = {"extra": float(sum(extras)), "raised": raised / len(extras)}
-        self.extras.clear()
+        raised = sum(extra > 0 for extra in extras)
+        told = {"extra": float(sum(extras)), "raised": raised / max(len(extras), 1)}
+        self.last = told if extras else {}
+        forget(self.extras, harvest)
 
     def metrics(self) -> Mapping[str, float]:
         """Rollouts added in the last batch, and the share of prompts that got some."""

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, final
 import numpy as np
 from annotated_types import Interval
 
-from gfcr.control._rounds import uncounted
+from gfcr.control._rounds import forget, uncounted
 from gfcr.part import Recipe
 from gfcr.stages import Control, Harvest, Observer, Referee, SampleMore, View
 from gfcr.types import Group
@@ -40,7 +40,7 @@ class ReinforceAda(Control, Referee, Observer):
     max_rounds: Count = 4
     threshold: Annotated[float, Interval(ge=-1000000.0, le=1000000.0)] = 0.7
     rounds: dict[str, int] = field(init=False, default_factory=dict[str, int])
-    """Rounds spent by group, within one batch."""
+    """Rounds spent on each group in the making."""
     last: dict[str, float] = field(init=False, default_factory=dict[str, float])
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
@@ -58,12 +58,12 @@ class ReinforceAda(Control, Referee, Observer):
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
         done = [g for g in harvest.groups if g.id in self.rounds]
-        if done:
-            self.last = {
-                "rounds": float(np.mean([self.rounds[g.id] for g in done])),
-                "satisfied": float(np.mean([self._may_leave(g) for g in done])),
-            }
-        self.rounds.clear()
+        told = {
+            "rounds": [self.rounds[g.id] for g in done],
+            "satisfied": [self._may_leave(g) for g in done],
+        }
+        self.last = {name: float(np.mean(values)) for name, values in told.items() if values}
+        forget(self.rounds, harvest)
 
     def metrics(self) -> Mapping[str, float]:
         """Mean rounds a prompt took, and the share of prompts that left by the rule."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, final
 
+from gfcr.control._rounds import forget
 from gfcr.part import Recipe
 from gfcr.stages import Control, Generate, Harvest, Observer, Referee, SampleMore, View
 from gfcr.types import Group
@@ -66,10 +67,7 @@ class Scaffold(Control, Referee, Observer):
         self.asked = float(sum(map(bool, hinted)))
         right = [any(r is not None and r >= self.threshold for r in given) for given in hinted]
         self.helped = float(sum(right))
-        # Groups that were cut do not come again; those of the next batch may be in the making.
-        over = {g.id for g in harvest.groups} | {r.group_id for r in harvest.aborted}
-        for group_id in over:
-            self.given.pop(group_id, None)
+        forget(self.given, harvest)
 
     def metrics(self) -> Mapping[str, float]:
         """Groups of the last batch that were hinted, and those of them where it helped."""

@@ -125,9 +125,13 @@ class Watcher:
         self._lines = [(line.step, line.metrics) for line in folder.metrics()]
         self._told = {finding.rule for finding in self._now()}
 
+    def note(self, update: int, *, metrics: Mapping[str, float]) -> None:
+        """Takes in metrics of an evaluation, by which the next update is judged, too."""
+        self._lines.append((update, metrics))
+
     def heed(self, update: int, *, metrics: Mapping[str, float]) -> Sequence[Finding]:
         """Takes in the metrics of an update, and returns the findings that are new."""
-        self._lines.append((update, metrics))
+        self.note(update, metrics=metrics)
         new = [finding for finding in self._now() if finding.rule not in self._told]
         self._told |= {finding.rule for finding in new}
         return treated(new, spec=self._folder.card().spec) if new else ()

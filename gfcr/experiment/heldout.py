@@ -73,14 +73,22 @@ class Question:
             n=len(flat),
             per_prompt={prompt: fmean(own) for prompt, own in scores.items() if own},
             unscorable={prompt: num for prompt, num in lost.items() if num},
-            cut=sum(r.finish == FinishReason.LENGTH for g in groups for r in g.rollouts),
+            cut=sum(
+                len({_answer(r) for r in g.rollouts if r.finish == FinishReason.LENGTH})
+                for g in groups
+            ),
         )
 
 
 def _answers(group: Group) -> list[Rollout]:
     """Returns a group's rollouts; of the turns of one episode only the last."""
-    found = {r.notes.get(EPISODE, r.id): r for r in group.rollouts}
+    found = {_answer(r): r for r in group.rollouts}
     return list(found.values())
+
+
+def _answer(rollout: Rollout) -> object:
+    """Returns what tells an answer from its group's others: the turns of an episode share it."""
+    return rollout.notes.get(EPISODE, rollout.id)
 
 
 def question(problems: Problems, *, evaluation: Evaluation) -> Question:

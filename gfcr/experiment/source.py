@@ -261,6 +261,7 @@ class RunSource(Work):
         }
         self._records.append(update, metrics=metrics)
         self._tracker.log(update, metrics)
+        self._doctor.note(update, metrics=metrics)
         return heldout
 
     def _training_tokens(self) -> int:

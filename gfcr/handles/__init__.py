@@ -9,7 +9,6 @@ from gfcr.handles.harvest import (
     Retire,
     SampleMore,
     by_state,
-    reasons,
 )
 from gfcr.handles.jobs import Job, Plan
 from gfcr.handles.posed import PROPOSE, SOLVE, Posed, kind_of, role_of
@@ -44,6 +43,5 @@ __all__ = [
     "View",
     "by_state",
     "kind_of",
-    "reasons",
     "role_of",
 ]

@@ -23,12 +23,6 @@ def by_state(rollouts: Sequence[Rollout], *, note: str = STATE) -> list[list[int
     return list(found.values())
 
 
-def reasons(group: Group) -> list[str | None]:
-    """Returns why each rollout is not trained on, `masked` for a weight of 0; None where it is."""
-    said = ((s.rejected or group.rejected, s.weight) for s in group.signals)
-    return [reason or (None if weight else "masked") for reason, weight in said]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Harvest:
     """All that one batch produced, shown to memories before the update."""
@@ -64,6 +58,7 @@ class Halt:
     """Ends the trajectory as a complete rollout, `finish=halted`."""
 
     reason: str
+    """`Rollout.detail` is the part's address and this, such as `controls.stop: loop`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +66,7 @@ class Abort:
     """Cuts the trajectory; it stays out of its group and its tokens count as aborted."""
 
     reason: str
+    """`Rollout.detail` is the part's address and this, such as `controls.stop: loop`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan, nan
+from math import inf, isnan, nan
 from statistics import fmean
 from typing import Any, Literal, TypeAlias
 
 from gfcr.leaderboard.rows import ArmCost
 from gfcr.ledger import EVALUATION, REPLAYED, TRAINED
-from gfcr.stats import UNBOUNDED, Bounds
+from gfcr.stats import Bounds
 from gfcr.tracking.names import CODE, CORES, DIGEST, LENT, SEVERAL
 from gfcr.tracking.records import RunRecord
 from gfcr.values.numbers import real
@@ -121,7 +121,7 @@ def declared_bounds(runs: Sequence[RunRecord]) -> Bounds | None:
     if said[0] is None or any(one != said[0] for one in said):
         return None
     low, high = said[0]
-    return UNBOUNDED if low is None or high is None else (low, high)
+    return (-inf if low is None else low, inf if high is None else high)
 
 
 def mean_of(values: Iterable[float | None]) -> float:

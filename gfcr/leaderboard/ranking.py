@@ -66,9 +66,11 @@ def rank(
         study = Terms(baseline=baseline, margin=margin, limits=limits, comparisons=comparisons)
         rows = judged(rows, arms=arms, study=study)
     if target is None and baseline is not None:
-        target = mean_of(p[3] for run in base for p in floored(result_of(run))[-1:])
+        ends = [floored(result_of(run), least=limits[0])[-1:] for run in base]
+        target = mean_of(point[3] for end in ends for point in end)
     if target is not None:
-        rows = [replace(row, to_target=to_target(arms[row.arm], target=target)) for row in rows]
+        took = {arm: to_target(r, target=target, least=limits[0]) for arm, r in arms.items()}
+        rows = [replace(row, to_target=took[row.arm]) for row in rows]
     rows = keep_rows(_ordered(rows), where=of_rows, arms=arms, baseline=baseline)
     settings = settings_of(arms)
     return Leaderboard(

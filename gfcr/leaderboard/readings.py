@@ -11,6 +11,7 @@ not only by its training. A verdict is what all readings of the records agree on
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from math import isfinite
 from statistics import fmean
 from typing import Any, TypeAlias
 
@@ -110,8 +111,8 @@ def limits_of(runs: Sequence[RunRecord]) -> Limits:
 
     These are the bounds that the task declares, or else 0 and 1, widened to the rewards seen.
     """
-    declared = declared_bounds(runs) if runs else None
-    low, high = (0.0, 1.0) if declared in (None, UNBOUNDED) else declared
+    declared = (declared_bounds(runs) if runs else None) or UNBOUNDED
+    low, high = (d if isfinite(d) else usual for d, usual in zip(declared, (0.0, 1.0), strict=True))
     seen = [
         float(score)
         for run in runs

@@ -10,13 +10,13 @@ from gfcr.tracking.curve import floored, reached
 from gfcr.tracking.records import RunRecord
 
 
-def to_target(runs: Sequence[RunRecord], *, target: float) -> ToTarget:
+def to_target(runs: Sequence[RunRecord], *, target: float, least: float | None = None) -> ToTarget:
     """Returns what the runs took to reach a held-out score.
 
-    Where a run reaches it says `curve.reached`, with unscorable answers at the lowest reward;
+    Where a run reaches it says `curve.reached`, with unscorable answers as in `curve.floored`;
     nothing is interpolated. A run that never does counts as infinite in the median over runs.
     """
-    there = [reached(floored(result_of(run)), target=target) for run in runs]
+    there = [reached(floored(result_of(run), least=least), target=target) for run in runs]
     updates, tokens, seconds = (_median([p[i] if p else inf for p in there]) for i in range(3))
     return ToTarget(
         reached=sum(point is not None for point in there),

@@ -9,8 +9,7 @@ import numpy as np
 
 from gfcr.engine.base import Engine, EngineStats
 from gfcr.errors import GfcrError
-from gfcr.handles import reasons
-from gfcr.ledger import REPLAYED, TRAINED, Ledger, rejected
+from gfcr.ledger import MASKED, REPLAYED, TRAINED, Ledger, rejected
 from gfcr.loop.scoring import Desk
 from gfcr.stages import Harvest
 from gfcr.types import Bools, Cost, Floats, Group, Rollout, Sample, Signal
@@ -30,7 +29,7 @@ def samples(groups: Sequence[Group]) -> tuple[Sample, ...]:
         Sample(rollout=_of(group, rollout), advantage_T=_advantage(group, rollout, signal))
         for group in groups
         for rollout, signal, reason in zip(
-            group.rollouts, group.signals, reasons(group), strict=True
+            group.rollouts, group.signals, group.reasons, strict=True
         )
         if reason is None and len(rollout)
     )
@@ -51,7 +50,7 @@ def settle(ledger: Ledger, *, harvest: Harvest) -> int:
     """
     before = _trained(ledger)
     for group in harvest.groups:
-        for rollout, reason in zip(group.rollouts, reasons(group), strict=True):
+        for rollout, reason in zip(group.rollouts, group.reasons, strict=True):
             replayed = rollout.origin == "replay"
             if reason is None:
                 ledger.settle(rollout.spans, bin=REPLAYED if replayed else TRAINED)
@@ -62,7 +61,7 @@ def settle(ledger: Ledger, *, harvest: Harvest) -> int:
 
 def _trained(ledger: Ledger) -> int:
     bins = ledger.bins()
-    return bins.get(TRAINED, 0) + bins.get(REPLAYED, 0)
+    return sum(bins.get(name, 0) for name in (TRAINED, REPLAYED, MASKED))
 
 
 def settle_masked(ledger: Ledger, *, samples: Sequence[Sample], kept: Mapping[str, Bools]) -> None:

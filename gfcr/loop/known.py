@@ -13,7 +13,6 @@ from hashlib import sha256
 from typing import Any, Final, final
 
 from gfcr.errors import PartError
-from gfcr.handles import reasons
 from gfcr.ledger import ABORTED, BUFFERED, Ledger, rejected
 from gfcr.stages import Harvest
 from gfcr.types import Group, Prompt, Rollout, Sample, Span
@@ -131,7 +130,7 @@ class Known:
         made = {
             r.id: (r.spans, g.prompt.id, rejected(why) if why else "")
             for g in harvest.groups
-            for r, why in zip(g.rollouts, reasons(g), strict=True)
+            for r, why in zip(g.rollouts, g.reasons, strict=True)
             if r.id in stays
         }
         # Tokens of a replayed rollout that was cut are an earlier batch's, and keep their bin.

@@ -118,7 +118,8 @@ def _scores(groups: Sequence[Group]) -> dict[str, float]:
     given: dict[str, list[float]] = {}
     for scores in (signal.scores for group in groups for signal in group.signals):
         for name, score in scores.items():
-            given.setdefault(name, []).append(float(np.mean(score)))
+            if np.size(score):  # a rollout that could not be made has no token
+                given.setdefault(name, []).append(float(np.mean(score)))
     return {f"score/{name}": float(np.mean(means)) for name, means in given.items()}
 
 
@@ -132,12 +133,12 @@ def _rewards(rollouts: Sequence[Rollout]) -> dict[str, float]:
 
 
 def _unscorable(rollouts: Sequence[Rollout]) -> dict[str, float]:
-    reasons = Counter(reason for r in rollouts if (reason := reason_of(r)))
+    found = Counter(reason for r in rollouts if (reason := reason_of(r)))
     return {
-        "rollouts/unscorable": float(reasons.total()),
+        "rollouts/unscorable": float(found.total()),
         "rollouts/not_judged": float(sum(map(not_judged, rollouts))),
-        "rollouts/failed": float(reasons["generate"]),
-        **{f"unscorable/{reason}": float(num) for reason, num in reasons.items()},
+        "rollouts/failed": float(found["generate"]),
+        **{f"unscorable/{reason}": float(num) for reason, num in found.items()},
     }
 
 
@@ -166,7 +167,7 @@ def _group_metrics(groups: Sequence[Group]) -> dict[str, float]:
         for key, value in group.values.items():
             values.setdefault(f"group/{key}", []).append(value)
     return {
-        "group/begun": float(len(groups)),
+        "group/completed": float(len(groups)),
         "group/accepted": float(len(accepted)),
         "group/repeated": float(len(accepted) - len({g.prompt.id for g in accepted})),
         "group/size": float(np.mean([len(g.rollouts) for g in groups])) if groups else 0.0,
@@ -177,11 +178,9 @@ def _group_metrics(groups: Sequence[Group]) -> dict[str, float]:
 
 
 def _rejections(groups: Sequence[Group]) -> dict[str, float]:
-    """Counts the rejected rollouts by reason."""
-    reasons = Counter(
-        s.rejected or g.rejected for g in groups for s in g.signals if s.rejected or g.rejected
-    )
-    return {f"rejected/{reason}": float(n) for reason, n in reasons.items()}
+    """Counts the rejected rollouts by reason, as the ledger does their tokens."""
+    found = Counter(reason for group in groups for reason in group.reasons if reason)
+    return {f"rejected/{reason}": float(n) for reason, n in found.items()}
 
 
 def _staleness(trained: Sequence[Rollout], *, version: int) -> dict[str, float]:

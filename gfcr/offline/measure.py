@@ -72,11 +72,11 @@ def measure(
 
     size_N = np.array([_rms(sample) for sample in batch.samples])
     trained = [s.rollout for s in batch.samples]
-    reasons = Counter(
-        s.rejected or g.rejected
+    rejected = Counter(
+        reason
         for g in batch.groups
-        for r, s in zip(g.rollouts, g.signals, strict=True)
-        if r.origin == "fresh" and (s.rejected or g.rejected)
+        for r, reason in zip(g.rollouts, g.reasons, strict=True)
+        if reason and r.origin == "fresh"
     )
     power = float((size_N**2).sum())
     return Measured(
@@ -89,7 +89,7 @@ def measure(
         mean_squared_advantage=power / len(size_N) if len(size_N) else float("nan"),
         effective_size=float(size_N.sum()) ** 2 / power if power else 0.0,
         tokens=batch.cost.generated_tokens,
-        rejected={str(reason): num for reason, num in reasons.items()},
+        rejected=dict(rejected),
         values=dict(zip(_KINDS, zip(values(served), values(trained), strict=True), strict=True)),
     )
 

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, final
 import numpy as np
 
 from gfcr.tracking.rollouts import StoredUpdate, read_update
-from gfcr.types import Bools, FinishReason, Floats, Group, Rollout, Signal
+from gfcr.types import Bools, FinishReason, Floats, Rollout, Signal
 from gfcr.values.notes import REWARDS
 
 Pick: TypeAlias = Literal["best", "worst", "rejected"]
@@ -92,8 +92,9 @@ def _by_turns(rejected: Sequence[LookedAt]) -> list[LookedAt]:
 
 def _all_rollouts(stored: StoredUpdate) -> Iterator[LookedAt]:
     for group in stored.groups:
-        for rollout, signal in zip(group.rollouts, group.signals, strict=True):
-            fate = _fate(group, signal=signal, trained=rollout.id in stored.trained)
+        for rollout, signal, why in zip(group.rollouts, group.signals, group.reasons, strict=True):
+            lost = f"rejected: {why}" if why else "not trained"
+            fate = "trained" if (group.id, rollout.id) in stored.trained else lost
             yield _seen(rollout, of=stored, fate=fate, signal=signal)
     for rollout in stored.aborted:
         fate = "aborted" if rollout.finish == FinishReason.ABORTED else "not trained"
@@ -109,10 +110,3 @@ def _seen(
     return LookedAt(
         update=of.step + 1, rollout=rollout, signal=signal, fate=fate, pieces=told, corrected=made
     )
-
-
-def _fate(group: Group, *, signal: Signal, trained: bool) -> str:
-    if trained:
-        return "trained"
-    reason = signal.rejected or group.rejected
-    return f"rejected: {reason}" if reason else "not trained"

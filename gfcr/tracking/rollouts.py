@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from gfcr.tracking import parquet
-from gfcr.types import FinishReason, Group, Prompt, Rollout, RolloutBatch, Signal, Span
+from gfcr.types import FinishReason, Floats, Group, Prompt, Rollout, RolloutBatch, Signal, Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +30,8 @@ class StoredUpdate:
     groups: tuple[Group, ...]
     aborted: tuple[Rollout, ...]
     asides: tuple[Rollout, ...]
-    trained: frozenset[str]
-    """Ids of the rollouts of groups that entered the update."""
+    trained: frozenset[tuple[str, str]]
+    """Ids of group and rollout of those that entered the update."""
     pieces: Mapping[str, tuple[str, ...]]
     """Text of each completion token, by rollout id; empty where it was not recorded."""
     corrected: parquet.Corrections
@@ -85,7 +85,7 @@ def read_update(path: Path) -> StoredUpdate:
         groups=tuple(_group(list(members)) for _, members in groups),
         aborted=tuple(_rollout(r) for r in rows if r["group_index"] is None and not r["role"]),
         asides=tuple(_rollout(r) for r in rows if r["role"]),
-        trained=frozenset(r["rollout_id"] for r in grouped if r["trained_tokens"]),
+        trained=frozenset((r["group_id"], r["rollout_id"]) for r in grouped if r["trained_tokens"]),
         pieces={r["rollout_id"]: tuple(r.get("pieces") or ()) for r in rows},
         corrected=parquet.corrections_of(path),
     )
@@ -141,18 +141,20 @@ _COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
 
 def _rows(batch: RolloutBatch) -> Iterator[dict[str, Any]]:
     head = {"update": batch.step, "policy_version": batch.version}
-    trained = {s.rollout.id: int(np.count_nonzero(s.rollout.mask_T)) for s in batch.samples}
+    rollouts = [s.rollout for s in batch.samples]
+    # A rollout may be recalled into several groups of a batch, not all of which are trained.
+    trained = {(r.group_id, r.id): int(np.count_nonzero(r.mask_T)) for r in rollouts}
     for index, group in enumerate(batch.groups):
         for rollout, signal in zip(group.rollouts, group.signals, strict=True):
             yield {
                 **head,
                 **_rollout_row(rollout),
-                **_signal_row(signal),
+                **_signal_row(signal, of=rollout),
                 "group_index": index,
                 "group_id": group.id,
                 "group_rejected": group.rejected,
                 "group_values": json.dumps(dict(group.values)),
-                "trained_tokens": trained.get(rollout.id, 0),
+                "trained_tokens": trained.get((group.id, rollout.id), 0),
             }
     for rollout in [*batch.aborted, *batch.asides]:
         yield {**head, **_rollout_row(rollout), "trained_tokens": 0}
@@ -170,10 +172,13 @@ def _rollout_row(rollout: Rollout) -> dict[str, Any]:
     }
 
 
-def _signal_row(signal: Signal) -> dict[str, Any]:
-    advantage = signal.advantage
-    per_token = advantage if isinstance(advantage, np.ndarray) else None
-    mean = float(np.mean(per_token)) if per_token is not None and len(per_token) else None
+def _signal_row(signal: Signal, *, of: Rollout) -> dict[str, Any]:
+    advantage, mask_T = signal.advantage, of.mask_T
+    per_token: Floats | None = advantage if isinstance(advantage, np.ndarray) else None
+    # Of a rollout that is not trained on it may be anything.
+    mean = None
+    if per_token is not None and per_token.shape == mask_T.shape and mask_T.any():
+        mean = float(np.mean(per_token, where=mask_T))
     return {
         "shaped_reward": signal.reward,
         "advantage": advantage if per_token is None else mean,

@@ -1,6 +1,7 @@
 """Metrics of an update: TRL's own figures, and how far the policy has moved since sampling."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import isfinite, nan
 from typing import Any, Final
 
 import torch
@@ -8,18 +9,16 @@ from torch import Tensor
 
 from gfcr.train.collate import Padded
 
-_REPORTED: Final = {
-    "loss": "loss",
-    "grad_norm": "grad_norm",
-    "learning_rate": "learning_rate",
+_MEANS: Final = {
     "kl": "kl",
     "clip_ratio/low_mean": "clip_ratio_low",
     "clip_ratio/high_mean": "clip_ratio_high",
     "clip_ratio/region_mean": "clip_ratio",
     "cispo_clip_ratio": "clip_ratio",
 }
-"""TRL's log keys, and the names under which they are reported."""
-TERMS: Final = 5
+"""TRL's log keys of means over a pass, and the names under which they are reported."""
+_OWN: Final = 5
+TERMS: Final = _OWN + len(_MEANS) + 1
 
 
 def terms(padded: Padded, output: Any) -> Tensor:
@@ -35,21 +34,37 @@ def terms(padded: Padded, output: Any) -> Tensor:
     # One token far off would make an infinity of float32, so that this is float64.
     entropy, ratio = output.entropy[:, -width:] * mask, gap.double().exp() * mask
     each = (entropy, ratio, ratio.square(), gap.abs(), mask)
-    return torch.stack([term.sum(dtype=torch.float64) for term in each])
+    found = torch.stack([term.sum(dtype=torch.float64) for term in each])
+    return torch.nn.functional.pad(found, (TERMS - _OWN, 0))
 
 
-def figures(sums: Tensor, *, logs: Mapping[str, Any]) -> dict[str, float]:
+def logged_terms(logged: Mapping[str, Sequence[float]], *, tokens: int) -> Tensor:
+    """Returns the terms of what TRL has logged of a pass, (TERMS,); NaN where it logs nothing.
+
+    TRL averages passes as they are, but they differ in tokens, and one may have none.
+    """
+    means = [logged[name][-1] if logged.get(name) else nan for name in _MEANS]
+    each = [*(mean * tokens for mean in means), tokens, *[0.0] * _OWN]
+    return torch.tensor(each, dtype=torch.float64)
+
+
+def figures(sums: Tensor, *, logs: Mapping[str, Any], taken: float) -> dict[str, float]:
     """Returns the reported metrics of an update.
 
     Args:
-        sums: sum of `terms` over the update, (TERMS,).
+        sums: sum of `terms` over the first step and of `logged_terms` over all, (TERMS,).
         logs: TRL's logged values.
+        taken: the share of the update's steps that have samples.
     """
-    entropy, ratio, square, gap, tokens = (float(x) for x in sums)
+    *logged, passed, entropy, ratio, square, gap, tokens = map(float, sums)
     own = {
         "entropy": entropy / tokens,
         "off_policy_ratio": ratio / tokens,
         "effective_share": ratio**2 / (tokens * square),
         "logprob_gap": gap / tokens,
     }
-    return own | {ours: logs[k] for k, ours in _REPORTED.items() if k in logs}
+    named = zip(_MEANS.values(), logged, strict=True)
+    own |= {name: total / passed for name, total in named if passed and isfinite(total)}
+    # Steps without samples are in TRL's mean with a loss of 0.
+    own |= {"loss": logs["loss"] / taken} if "loss" in logs else {}
+    return own | {k: logs[k] for k in ("grad_norm", "learning_rate") if k in logs}

@@ -53,7 +53,8 @@ def steps_of(trainer: Any, share: Share, *, loss: Loss, steps: Steps, size: int)
     for part in share.parts:
         passes = micros(trainer, part, share=share, loss=loss, steps=steps, size=size)
         made.append(Step(passes=passes, tokens=part.tokens, empty=not part.units))
-    return made * steps.iterations
+    # The last one is taken, whose gradient's norm is logged.
+    return sorted(made, key=lambda step: not step.empty) * steps.iterations
 
 
 def micros(

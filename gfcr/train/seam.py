@@ -22,9 +22,9 @@ from gfcr.process.phase import NOW
 from gfcr.train import checkpoint
 from gfcr.train.adapters import policy_weights
 from gfcr.train.base import Steps, TrainJob
-from gfcr.train.collate import Padded, trainable
+from gfcr.train.collate import Padded, loss_tokens, trainable
 from gfcr.train.corrected import corrected
-from gfcr.train.figures import TERMS, figures, terms
+from gfcr.train.figures import TERMS, figures, logged_terms, terms
 from gfcr.train.health import Pass, check_logged, check_update, check_weights
 from gfcr.train.micros import Micro, Step, steps_of
 from gfcr.train.pairs import pairs
@@ -38,6 +38,7 @@ class SeamMixin:
     """Overrides a TRL trainer's inputs and loss; goes before it in a class's bases."""
 
     feed: "Feed"
+    _metrics: Mapping[str, Mapping[str, Sequence[float]]]
 
     def _prepare_inputs(self, generation_batch: object) -> dict[str, Any]:
         """Returns the next micro-batch; the dataset row TRL passes is a placeholder."""
@@ -50,7 +51,7 @@ class SeamMixin:
         if not model.training:
             return trl.compute_loss(model, inputs, *args, **kwargs)
         loss = trl.compute_loss(model, inputs, *args, **self.feed.counted(kwargs))
-        return self.feed.computed(loss)
+        return self.feed.computed(loss, logged=self._metrics["train"])
 
 
 @final
@@ -92,10 +93,11 @@ class Feed(TrainerCallback):
         self._samples: Sequence[Sample] = ()
         """Samples of the current micro-batch."""
         self._passes: list[Pass] = []
-        self._scale, self._offset, self._tokens = 1.0, 0.0, 0
-        """Factor and offset of the current micro-batch's loss, and loss tokens of the step."""
-        self._empty = self._skip = self._fresh = self._told = False
-        """Whether update and step lack samples, the step is the first, and the source was told."""
+        self._scale, self._offset, self._tokens, self._taken = 1.0, 0.0, 0, 1.0
+        """Factor and offset of the current micro-batch's loss, loss tokens of the step, and the
+        share of the update's steps that have samples."""
+        self._skip = self._fresh = self._told = False
+        """Whether the step lacks samples, no step before had any, and the source was told."""
         self._saved: int | None = None
         self._synced: int | None = None
         self._sums = torch.zeros(TERMS, dtype=torch.float64)
@@ -143,10 +145,12 @@ class Feed(TrainerCallback):
     def next_inputs(self, trainer: Any) -> dict[str, Any]:
         """Returns inputs of the next forward pass, beginning an update after the last one's end."""
         if not self._queue:
-            self._fresh = not self._ahead
-            if self._fresh:
+            self._fresh = not self._ahead or (self._fresh and self._skip)
+            if not self._ahead:
                 self._begin_update(trainer)
-            self._begin_step()
+            step = self._ahead.popleft()
+            self._skip, self._passes, self._tokens = step.empty, [], step.tokens
+            self._queue.extend(step.passes)
         self._current, inputs, self._samples, self._scale, self._offset = self._queue.popleft()
         NOW.advance()
         return inputs
@@ -159,11 +163,12 @@ class Feed(TrainerCallback):
         passes = self._steps.micro_batches if given.get("num_items_in_batch") is None else 1
         return {**given, "num_items_in_batch": torch.tensor(self._tokens / passes)}
 
-    def computed(self, loss: Tensor) -> Tensor:
-        """Scales a micro-batch's loss, and keeps it for the check before the optimizer step."""
-        plain = (self._scale, self._offset) == (1.0, 0.0)
-        loss = loss if plain else loss * self._scale - self._offset
+    def computed(self, loss: Tensor, *, logged: Mapping[str, Sequence[float]]) -> Tensor:
+        """Scales a pass's loss and keeps it for the check before the step, and what was logged."""
+        if (self._scale, self._offset) != (1.0, 0.0):
+            loss = loss * self._scale - self._offset
         self._passes.append(Pass(loss=loss.detach(), samples=self._samples))
+        self._sums += logged_terms(logged, tokens=loss_tokens(self._samples)).to(self._sums.device)
         return loss
 
     def _begin_update(self, trainer: Any) -> None:
@@ -175,14 +180,9 @@ class Feed(TrainerCallback):
         self._sums = torch.zeros(TERMS, dtype=torch.float64, device=trainer.accelerator.device)
         self._ready_at, self._told = time.perf_counter(), False
         made = steps_of(trainer, share, loss=self._job.loss, steps=self._steps, size=ranks.size)
-        self._empty = all(step.empty for step in made)
+        self._taken = sum(not step.empty for step in made) / len(made)
         self._ahead.extend(made)
         NOW.enter("training", of=self._steps.number * self._steps.micro_batches)
-
-    def _begin_step(self) -> None:
-        step = self._ahead.popleft()
-        self._skip, self._passes, self._tokens = step.empty, [], step.tokens
-        self._queue.extend(step.passes)
 
     def _shares(self, trainer: Any) -> list[Share]:
         """Returns the samples that each process trains on next."""
@@ -268,10 +268,10 @@ class Feed(TrainerCallback):
                 self._tell(state, logs=kwargs["logs"])
 
     def _tell(self, state: Any, *, logs: Mapping[str, Any]) -> None:
-        own = {"learning_rate": logs["learning_rate"], "skipped": float(self._empty)}
+        own = {"learning_rate": logs["learning_rate"], "skipped": float(not self._taken)}
         metrics = {**self._timing, **self._weighed, **own}
-        if not self._empty:  # by all processes: it sums over them
-            metrics |= figures(self._ranks.sum(self._sums), logs=logs)
+        if self._taken:  # by all processes: it sums over them
+            metrics |= figures(self._ranks.sum(self._sums), logs=logs, taken=self._taken)
         if self._ranks.leads:
             self._job.source.updated(step=self._updates(state), metrics=metrics)
 

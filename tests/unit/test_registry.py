@@ -141,14 +141,14 @@ def test_a_file_is_reached_by_its_path_also_next_to_one_of_the_same_name(tmp_pat
 
 def test_a_file_that_cannot_be_loaded_says_so_each_time(tmp_path: Path) -> None:
     path = tmp_path / "broken.py"
-    path.write_text("import nothing_of_that_name\n")
+    path.write_text("raise TypeError('nothing fits.')\n")
     for _ in range(2):
-        with pytest.raises(ConfigError, match="nothing_of_that_name"):
+        with pytest.raises(ConfigError, match=r"TypeError: nothing fits\. Mend what lies there"):
             registry.find("filter", f"{path}:Mine")
     path.write_text(PART.format(what="well"))
     assert registry.find("filter", f"{path}:Mine").__doc__ == "Does well."
     for address in (f"{path}:Yours", f"{tmp_path}/none.py:Mine", "no.such.module:Mine"):
-        with pytest.raises(ConfigError, match=r"cannot be loaded: .* Give `package\.module:Name`"):
+        with pytest.raises(ConfigError, match=r"cannot be loaded: .* give another `package"):
             registry.find("filter", address)
 
 

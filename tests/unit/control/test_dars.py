@@ -76,6 +76,20 @@ def test_a_prompt_is_asked_again_once() -> None:
     assert part.decide(_group(1, 18), view=view) is None
 
 
+def test_a_batch_made_beside_another_has_its_own_counts() -> None:
+    part, view = Dars(), make.view(group_size=8)
+    part.decide(_group(1, 7), view=view), part.decide(_group(0, 8, id="later"), view=view)
+    cut = make.rollout(group_id="cut")
+    part.decide(_group(0, 8, id="cut"), view=view)
+    part.observe(Harvest(step=0, groups=(_group(1, 18),), aborted=(cut,)), view=view)
+    assert part.metrics() == {"extra": 11.0, "raised": 1.0} and part.extras == {"later": 24}
+    later = _group(0, 32, id="later")
+    part.observe(Harvest(step=1, groups=(later,), aborted=()), view=view)
+    assert part.metrics() == {"extra": 24.0, "raised": 1.0} and not part.extras
+    part.observe(Harvest(step=2, groups=(later,), aborted=()), view=view)
+    assert part.metrics() == {}
+
+
 def test_no_group_grows_beyond_its_bound() -> None:
     view = make.view(group_size=8)
     assert Dars(high=32).decide(_group(0, 8), view=view) == SampleMore(num_samples=24)

@@ -98,6 +98,18 @@ def test_memory_is_empty_between_batches() -> None:
     assert pipeline.strategy.controls["reinforce_ada"].state_dict()["rounds"] == {}
 
 
+def test_a_batch_made_beside_another_has_its_own_counts() -> None:
+    part, view = ReinforceAda(mode="positive", max_rounds=3), make.view(group_size=2)
+    first, later, cut = (make.group([0.0] * 2, id=name) for name in ("first", "later", "cut"))
+    for group in (first, first, later, cut):
+        part.decide(group, view=view)
+    aborted = (make.rollout(group_id="cut"),)
+    part.observe(Harvest(step=0, groups=(first,), aborted=aborted), view=view)
+    assert part.metrics() == {"rounds": 2.0, "satisfied": 0.0} and part.rounds == {"later": 1}
+    part.observe(Harvest(step=1, groups=(later,), aborted=()), view=view)
+    assert part.metrics() == {"rounds": 1.0, "satisfied": 0.0} and not part.rounds
+
+
 @over("bad", [{"max_rounds": 0}, {"positives": 0}, {"keep": 1}])
 def test_values_out_of_range_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"ReinforceAda.{next(iter(bad))}="):

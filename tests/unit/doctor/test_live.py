@@ -1,11 +1,17 @@
 """Findings while a run is under way."""
 
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import final
 
-from gfcr import config
-from gfcr.doctor import Watcher
+from gfcr import config, experiment
+from gfcr.doctor import Watcher, of_run
 from gfcr.experiment.resolved import resolve
+from gfcr.experiment.source import Progress
+from gfcr.tasks.base import Codec, Problems, Task, Verdict
+from gfcr.testing.factories import CoinTask
 from gfcr.tracking.folder import RunFolder
+from gfcr.types import Prompt
 
 SICK = Path(__file__).parents[3] / "experiments" / "doctor" / "policy_jump.yaml"
 CUT = {"rollouts/all": 8.0, "length/trained/truncated": 0.5}
@@ -43,3 +49,35 @@ def test_a_step_that_breaks_the_policy_is_told_in_its_update_with_what_helps(
     (found,) = watcher.heed(2, metrics={**sound, "reward/all": 0.0, "train/entropy": 0.17})
     assert found.rule == "policy_jump"
     assert found.levers[0].overrides == ("trainer.learning_rate=0.0002",)
+
+
+@final
+@dataclass(kw_only=True)
+class Gamed(Task):
+    """Training is rewarded ever more, and what is held out ever less."""
+
+    asked: int = field(init=False, default=0)
+
+    def problems(self, codec: Codec) -> Problems:
+        return CoinTask().problems(codec)
+
+    def verify(self, prompt: Prompt, *, text: str) -> Verdict:
+        self.asked += 1
+        share = min(self.asked / 500, 1.0)
+        return Verdict(reward=1 - share if len(prompt.text) > 3 else share)
+
+
+def test_what_the_held_out_score_shows_is_told_in_the_run_as_behind_it(tmp_path: Path) -> None:
+    values = {
+        **{"model": "none", "engine": {"name": "fake"}, "tracking": {"name": "local"}},
+        **{"trainer": {"name": "dry", "max_steps": 12}, "task": {"name": f"{__file__}:Gamed"}},
+        **{"prompts": 4, "evaluation": {"prompts": 8, "every": 1}, "folder": str(tmp_path)},
+    }
+    told: list[str] = []
+
+    def watch(progress: Progress) -> None:
+        told.extend(finding.rule for finding in progress.findings)
+
+    made = experiment.run(config.experiment(values, where="t"), watch=watch)
+    found = {finding.rule for finding in of_run(made["folder"]).findings}
+    assert "reward_hacking" in told and found <= {*told}

@@ -16,7 +16,7 @@ from gfcr.tasks.base import Problems
 from gfcr.testing import factories as make
 from gfcr.tracking.curve import floored
 from gfcr.tracking.folder import RunFolder
-from gfcr.types import Prompt, Sampling
+from gfcr.types import FinishReason, Prompt, Sampling
 from tests.cases import over
 from tests.launchers import values_of
 
@@ -127,6 +127,15 @@ def test_answers_nobody_could_score_are_counted_by_prompt() -> None:
         asked.summarise([make.group([1.0] * 3, of=asked.prompts[0])])
 
 
+def test_an_episode_whose_turns_were_cut_is_one_answer_that_was() -> None:
+    length, stop = FinishReason.LENGTH, FinishReason.STOP
+    ends = [(0, length), (0, length), (0, stop), (1, stop), (1, stop)]
+    turns = [make.rollout(i, finish=f, notes={"episode": e}) for i, (e, f) in enumerate(ends)]
+    lone = make.group_of([make.rollout(finish=length, of=prompts(1, 2)[0])])
+    found = Question(prompts=prompts(0, 2), samples=2).summarise([make.group_of(turns), lone])
+    assert (found.n, found.cut) == (3, 2)
+
+
 def test_a_curve_that_decides_counts_them_as_the_lowest_reward() -> None:
     result = {
         "heldout": {"asked": {"prompts": 4, "samples": 2}},
@@ -134,6 +143,10 @@ def test_a_curve_that_decides_counts_them_as_the_lowest_reward() -> None:
         "unscorable": [0, 4, 2],
     }
     assert [point[3] for point in floored(result)] == [0.5, 0.5, -0.5]
+    seen = {"before": {"per_prompt": {"p": 0.5}}, "after": {"per_prompt": {"p": -1.0, "q": 1.0}}}
+    below = {**result, "heldout": {**result["heldout"], **seen}}
+    assert [point[3] for point in floored(below)] == [0.5, 0.0, -0.625]
+    assert [point[3] for point in floored(below, least=-3.0)] == [0.5, -1.0, -1.125]
     declared = {**result, "reward_range": [-1.0, 1.0]}
     assert [point[3] for point in floored(declared)] == [0.5, 0.0, -0.625]
     nothing = {**result, "curve": [[0, 0, 0.0, nan]], "unscorable": [8]}

@@ -80,8 +80,8 @@ def test_where_prompts_are_not_shared_it_counts_in_the_run_s_mean():
         ([[0, 1], None], None),
         ([None, [0, 1]], None),
         ([None], None),
-        ([[None, 1]], UNBOUNDED),
-        ([[0, None]], UNBOUNDED),
+        ([[None, 1]], (-inf, 1)),
+        ([[0, None]], (0, inf)),
         ([[None, None]], UNBOUNDED),
     ],
 )

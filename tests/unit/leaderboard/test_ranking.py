@@ -12,6 +12,7 @@ from gfcr.leaderboard.measure import scores_of
 from gfcr.stats import noise_floor
 from tests.certified import certified
 from tests.heldout import measured
+from tests.records import sound
 from tests.studies import arm, only, run
 
 PLAN = {"gfcr.baseline": "a"}
@@ -85,6 +86,23 @@ def test_an_answer_without_a_score_is_in_the_noise_as_the_lowest_reward():
 
     scored = floor_with(-1.0)
     assert scored is not None and floor_with(-1.0, p3=1) == scored
+
+
+def test_the_target_is_the_baseline_s_score_by_which_it_is_ranked():
+    """Of rewards of which no range is declared the lowest that was seen in any arm counts."""
+    asked = {"digest": "d", "prompts": 4, "samples": 1}
+
+    def arm(name, *scores):
+        after = measured(dict(zip("pqrs", scores, strict=False)), unscorable={"s": 1})
+        heldout = {"before": after, "after": after, "asked": asked}
+        curve = [[0, 0, 0.0, after["accuracy"]], [4, 10, 9.0, after["accuracy"]]]
+        lost = {"curve": curve, "unscorable": [1, 1], "heldout": heldout}
+        return [sound(name, seed, **lost) for seed in range(2)]
+
+    board = leaderboard.rank([*arm("a", 1.0, 1.0, 1.0), *arm("b", 1.0, 1.0, -1.0)], baseline="a")
+    rows = {row.arm: row for row in board.rows}
+    assert board.target == rows["a"].score.floor == 0.5
+    assert [rows[name].to_target.reached for name in "ab"] == [2, 0]
 
 
 def test_studies_in_one_table_keep_their_arms_apart():

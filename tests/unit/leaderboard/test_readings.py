@@ -216,6 +216,8 @@ def test_a_start_is_told_by_what_changed_and_is_another_where_chance_does_not_ex
         ([-2.0, 3.0], [-1.0, 2.0], (-2.0, 3.0)),
         ([0.25, 0.5], [None, None], (0.0, 1.0)),
         ([-0.5, 1.5], [None, None], (-0.5, 1.5)),
+        ([0.25, 0.5], [-1.0, None], (-1.0, 1.0)),
+        ([0.25, 0.5], [None, 2.0], (0.0, 2.0)),
     ],
 )
 @over("when", ["before", "after"])

@@ -134,6 +134,10 @@ def test_a_token_is_masked_where_no_sample_of_it_is_in_the_loss() -> None:
     assert ledger.bins() == {"trained": 13 - 5, "masked": 5}
     ledger.settle([Span(request_id="t", start=1, stop=2)], bin="replayed")
     assert ledger.bins() == {"trained": 8, "masked": 4, "replayed": 1}
+    # What was masked entered an update then: a replay of it is not trained for the first time.
+    again = make.group_of([replace(unnamed, origin="replay")]).with_advantages([1.0])
+    assert batches.settle(ledger, harvest=harvest(again)) == 0
+    assert ledger.bins() == {"trained": 8, "masked": 1, "replayed": 4}
 
 
 # ---------------------------------------------------------------- cost

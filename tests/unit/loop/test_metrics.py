@@ -1,5 +1,6 @@
 """Metrics of a batch, each by its definition, from rollouts made by hand."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ def test_every_metric_of_rollouts_and_groups_is_its_definition() -> None:
         "coverage/distinct": pytest.approx(2.5 / 3),
         "coverage/live": 1.0,
         "coverage/solved": 1.0,
-        "group/begun": 3.0,
+        "group/completed": 3.0,
         "group/accepted": 2.0,
         "group/repeated": 1.0,
         "group/size": pytest.approx(7 / 3),
@@ -87,6 +88,23 @@ def test_every_metric_of_rollouts_and_groups_is_its_definition() -> None:
         "unscorable/ValueError": 1.0,
     }
     assert {type(value) for value in found.values()} == {float}
+
+
+def test_a_rollout_without_weight_counts_as_rejected_as_in_the_ledger() -> None:
+    group = make.group([1.0, 1.0, None]).reject_rollouts([0], reason="downsampled")
+    signals = [replace(s, weight=0.0) for s in group.signals]
+    found = metrics(group.with_signals(signals))
+    counts = {name: num for name, num in found.items() if name.startswith("rejected/")}
+    assert counts == dict.fromkeys(
+        (f"rejected/{r}" for r in group.with_signals(signals).reasons), 1
+    )
+    assert counts.keys() == {"rejected/downsampled", "rejected/masked", "rejected/not_judged"}
+
+
+def test_a_score_of_each_token_of_none_is_left_out_of_the_mean() -> None:
+    group = make.group_of([make.rollout(0), make.rollout(1, length=0)])
+    scored = group.with_scores("value", [np.ones(4, np.float32), np.ones(0, np.float32)])
+    assert metrics(scored)["score/value"] == 1.0
 
 
 def test_of_a_batch_without_groups_only_counts_are_known() -> None:

@@ -220,6 +220,23 @@ def test_what_the_log_cannot_answer_is_refused_by_part(case: str, log: offline.L
 
 @final
 @dataclass(kw_only=True)
+class Light(Filter):
+    """Gives the first of a group no weight."""
+
+    def apply(self, group: Group, *, view: View) -> Group:
+        first, *others = group.signals
+        return group.with_signals([replace(first, weight=0.0), *others])
+
+
+def test_rollouts_without_weight_are_counted_as_the_ledger_counts_them(log: offline.Log) -> None:
+    plain = strategies.load("grpo", group_size=6)
+    found = only(log, replace(plain, filters={**plain.filters, "light": Light()}))
+    assert found.rejected == {"masked": found.groups_begun}
+    assert "rejected:masked" in found.tokens
+
+
+@final
+@dataclass(kw_only=True)
 class Short(Filter):
     """Keeps the shorter half of a group."""
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from gfcr.loop.batch import samples
 from gfcr.tracking.looked_at import look_at, picked, rewards_of
 from gfcr.tracking.rollouts import spelling, write_rollouts
 from gfcr.types import Cost, FinishReason, Group, Prompt, Rollout, RolloutBatch, Sample, Signal
@@ -59,6 +60,7 @@ def test_every_rollout_has_one_fate(tmp_path):
         plain("in", 1.0, 1.0),
         plain("out", 0.0, rejected="overlong"),
         plain("spare", 0.0, 0.0),
+        plain("light", 1.0, 1.0, weight=0.0),
         trained=["in"],
         aborted=(cut, rollout("late", None)),
         asides=(replace(rollout("judge", None), role="judge"),),
@@ -67,13 +69,25 @@ def test_every_rollout_has_one_fate(tmp_path):
         ("in", "trained"),
         ("out", "rejected: overlong"),
         ("spare", "not trained"),
+        ("light", "rejected: masked"),
         ("cut", "aborted"),
         ("late", "not trained"),
         ("judge", "aside: judge"),
     ]
-    assert {r.update for r in found} == {4} and found[3].advantage_T is None
+    assert {r.update for r in found} == {4} and found[4].advantage_T is None
     gone = looked(tmp_path, plain("a", 0.0), plain("b", 0.0, rejected="own"), rejected="dead")
     assert [r.fate for r in gone] == ["rejected: dead", "rejected: own"]
+
+
+def test_a_rollout_recalled_twice_is_trained_in_the_group_that_was(tmp_path):
+    recalled, signal = rollout("old", 1.0, origin="replay"), Signal(reward=1.0, advantage=1.0)
+    first = Group(id="g", prompt=PROMPT, rollouts=(recalled,), signals=(signal,), rejected="dead")
+    second = replace(first, id="h", rejected=None)
+    (sample,) = samples([first, second])
+    made = {"step": 3, "version": 2, "aborted": (), "cost": Cost(), "metrics": {}}
+    batch = RolloutBatch(samples=(sample,), groups=(first, second), **made)
+    found = look_at(write_rollouts(tmp_path, batch=batch))
+    assert [each.fate for each in found] == ["rejected: dead", "trained"]
 
 
 @over(

@@ -1,4 +1,4 @@
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gfcr.errors import CheckpointError
 from gfcr.tracking.looked_at import look_at
-from gfcr.tracking.parquet import files, write_corrections
+from gfcr.tracking.parquet import files, read, write_corrections
 from gfcr.tracking.rollouts import read_rollouts, read_update, write_rollouts
 from gfcr.types import (
     Cost,
@@ -191,6 +191,17 @@ def test_writing_an_update_again_replaces_it_and_leaves_nothing_else(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["update-000001.parquet"]
     (group,) = read_rollouts(tmp_path)
     assert [r.reward for r in group.rollouts] == [0.0, 1.0]
+
+
+def test_the_mean_advantage_is_of_the_tokens_that_the_policy_sampled(tmp_path):
+    batch = make_batch()
+    first, *others = batch.groups[0].signals
+    token_wise = replace(first, advantage=np.array([1.0, 9.0, 2.0], np.float32))
+    odd = [replace(s, advantage=np.ones(2, np.float32)) for s in others]
+    group = replace(batch.groups[0], signals=(token_wise, *odd))
+    file = write_rollouts(tmp_path, batch=replace(batch, groups=(group, *batch.groups[1:])))
+    assert [row["advantage"] for row in read(file)] == [1.5, None, None]
+    assert read_update(file).groups[0].signals[1].advantage.tolist() == [1.0, 1.0]
 
 
 def test_datasets_loads_the_files(tmp_path, monkeypatch):

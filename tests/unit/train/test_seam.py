@@ -182,7 +182,7 @@ def test_pairs_weigh_the_same_and_stay_together() -> None:
     for _ in range(2):
         inputs = made.next_inputs(trainer)
         assert inputs.keys() == {"input_ids", "attention_mask", "completion_mask"}
-        seen.append((len(inputs["input_ids"]), made.computed(loss(1.0)).item()))
+        seen.append((len(inputs["input_ids"]), made.computed(loss(1.0), logged={}).item()))
     # Means over 2 pairs and over 1, halved by TRL: each pair a third.
     assert seen == [(4, pytest.approx(4 / 3)), (2, pytest.approx(2 / 3))]
     first, second = (made._passes[i].samples for i in (0, 1))
@@ -200,7 +200,7 @@ def test_one_pair_weighs_one_whichever_micro_batch_it_is_in() -> None:
     weights: list[float] = []
     for _ in range(2):
         made.next_inputs(trainer)
-        weights.append(made.computed(loss(1.0)).item())
+        weights.append(made.computed(loss(1.0), logged={}).item())
     assert sorted(weights) == [0, 2]
 
 
@@ -278,6 +278,9 @@ def test_what_a_correction_measured_is_reported_with_its_own_update_the_last_inc
 class Base:
     """A trainer whose loss is what it is called with."""
 
+    def __init__(self) -> None:
+        self._metrics = {"train": {}}
+
     def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         self.given = (model.training, inputs, args, kwargs)
         return loss(3.0)
@@ -321,7 +324,7 @@ def test_a_loss_is_kept_without_its_graph_with_its_rollouts() -> None:
     made, trainer = feed(Source([FOUR])), Trainer()
     taken(made, trainer, num=1)
     given = loss(2.5)
-    assert made.computed(given) is given
+    assert made.computed(given, logged={}) is given
     (kept,) = made._passes
     assert float(kept.loss) == 2.5 and not kept.loss.requires_grad
     assert [s.rollout.id for s in kept.samples] == ["g/0", "g/1", "g/2"]
@@ -339,13 +342,13 @@ def test_an_update_that_is_not_finite_is_stopped_under_its_number() -> None:
     made, trainer = feed(Source([FOUR])), Trainer()
     trainer.state.global_step = 6
     taken(made, trainer, num=1)
-    made.computed(loss(1.0))
+    made.computed(loss(1.0), logged={})
     ended(made, trainer)
     trainer.model.table.grad = torch.full_like(trainer.model.table, float("inf"))
     with pytest.raises(TrainingError, match=r"^update 7: a gradient \(rollouts g/0, g/1, g/2; "):
         ended(made, trainer)
     ended(made, trainer, fp16=True)  # its scaler finds them
-    made.computed(loss(float("nan")))
+    made.computed(loss(float("nan")), logged={})
     for fp16 in (False, True):
         with pytest.raises(
             TrainingError, match=r"^update 7: the loss of micro-batch 2 of 2 is nan"
@@ -356,7 +359,7 @@ def test_an_update_that_is_not_finite_is_stopped_under_its_number() -> None:
 def test_an_update_without_samples_has_no_gradients_and_says_so() -> None:
     made, trainer = feed(source := Source([[], FOUR])), Trainer()
     taken(made, trainer, num=2)
-    made.computed(loss(float("nan")))
+    made.computed(loss(float("nan")), logged={})
     trainer.model.table.grad = torch.ones_like(trainer.model.table)
     ended(made, trainer)
     assert trainer.model.table.grad is None
@@ -364,7 +367,7 @@ def test_an_update_without_samples_has_no_gradients_and_says_so() -> None:
     assert source.reported[0].keys() == {"sync_s", "learning_rate", "skipped"}
     assert source.reported[0]["skipped"] == 1.0
     taken(made, trainer, num=2)
-    made.computed(loss(1.0))
+    made.computed(loss(1.0), logged={})
     ended(made, trainer)  # the pass of the update before is gone
     assert len(made._passes) == 1
 
@@ -404,30 +407,49 @@ def test_what_the_policy_says_of_the_tokens_is_summed_over_those_in_the_loss() -
     samples = [sample(0, length=3), sample(1, length=5, masked=[1, 2]), sample(2, length=9)]
     made, trainer = feed(source := Source([samples, samples])), Trainer()
     wanted = {"entropy": [], "off_policy_ratio": [], "logprob_gap": []}
-    for _ in range(2):
+    said = {"kl": [0.1], "clip_ratio/region_mean": [0.3]}, {"kl": [0.1, 0.5]}
+    for logs in said:
         taken(made, trainer, num=1)
         output, now = observed(made, trainer)
+        made.computed(loss(1.0), logged={"clip_ratio/region_mean": [0.0], **logs})
         width, mask = now.loss_mask_BT.size(1), now.loss_mask_BT.bool()
         gaps = (output.log_probs[:, -width:] - now.sampled_logps_BT)[mask].tolist()
         wanted["entropy"] += output.entropy[:, -width:][mask].tolist()
         wanted["off_policy_ratio"] += np.exp(gaps).tolist()
         wanted["logprob_gap"] += np.abs(gaps).tolist()
-    told = {"grad_norm": 2.0, "kl": 0.1, "other": 9.0, "clip_ratio/region_mean": 0.3}
-    logged(made, trainer, **told)
+    logged(made, trainer, **{"grad_norm": 2.0, "kl": 9.0, "other": 9.0})
     found = dict(source.reported[0])
     assert len(wanted["entropy"]) == 3 + 3 + 9
     means = {name: pytest.approx(np.mean(values), rel=1e-5) for name, values in wanted.items()}
     weights = np.array(wanted["off_policy_ratio"])
     kish = weights.sum() ** 2 / (weights**2).sum() / len(weights)
     means["effective_share"] = pytest.approx(kish, rel=1e-5)
-    rest = {"loss": 0.25, "learning_rate": 0.5, "grad_norm": 2.0, "kl": 0.1, "clip_ratio": 0.3}
+    # Means over tokens, of which the first pass has 6 and the second 9.
+    rest = {"kl": pytest.approx(0.34), "clip_ratio": pytest.approx(0.12)}
+    rest |= {"loss": 0.25, "learning_rate": 0.5, "grad_norm": 2.0}
     del found["sync_s"]
     assert found == means | rest | {"skipped": 0.0}
     taken(made, trainer, num=1)
     observed(made, trainer)
+    made.computed(loss(1.0), logged={})
     logged(made, trainer)
     again = source.reported[1]["entropy"]
     assert again == pytest.approx(np.mean(wanted["entropy"][:6]), rel=1e-5), "sums begin anew"
+
+
+def test_passes_and_steps_without_samples_dilute_nothing() -> None:
+    """A rollout alone, in four parts of two passes each: one pass of one step has it."""
+    made, trainer = feed(source := Source([FOUR[3:]]), parts=4), Trainer()
+    for _ in range(8):
+        taken(made, trainer, num=1)
+        observed(made, trainer)
+        tokens = sum(len(s.rollout) for s in made._samples)
+        made.computed(loss(0.0), logged={"kl": [0.5 if tokens else 0.0]})
+    assert not made._skip, "the last step has the gradient whose norm is logged"
+    trainer.state.global_step = 4
+    logged(made, trainer)
+    found = source.reported[0]
+    assert found["kl"] == 0.5 and found["loss"] == 4 * 0.25 and found["entropy"] > 0
 
 
 def test_passes_that_do_not_train_are_not_counted() -> None:
