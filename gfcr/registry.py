@@ -23,7 +23,7 @@ from gfcr.part import Part
 from gfcr.taxonomy import CELL_OF
 from gfcr.values import plain
 from gfcr.values.plain import mapping
-from gfcr.values.ranges import describe, hints_of
+from gfcr.values.ranges import describe, hints_of, values_of
 
 _KINDS = {
     "generate": ("gfcr.generate", "gfcr.stages:Generate"),
@@ -139,7 +139,7 @@ def build(kind: str, spec: Any, *, where: str = "") -> Any:
 
 def spec(kind: str, part: Part) -> dict[str, Any]:
     """The inverse of `build`: the part's name and every value."""
-    values = {f.name: getattr(part, f.name) for f in _fields(part) if f.init}
+    values = values_of(part)
     inner = {k: spec(i, values[k]) for k, i in _inner_kinds(type(part)).items()}
     return {"name": name_of(kind, type(part)), **values, **inner}
 

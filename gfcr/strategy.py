@@ -128,7 +128,7 @@ class Strategy(Checked, JupyterMixin):
         """The resolved strategy as plain data: every part with every value."""
         return {
             "name": self.name,
-            "group_size": self.group_size,
+            "group_size": int(self.group_size),
             "generate": registry.spec("generate", self.generate),
             "filters": {n: registry.spec("filter", p) for n, p in self.filters.items()},
             "controls": {n: registry.spec("control", p) for n, p in self.controls.items()},

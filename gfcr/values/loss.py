@@ -1,12 +1,12 @@
 """The update rule that a strategy asks of the trainer, in the words of TRL's losses."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 from annotated_types import Interval
 
-from gfcr.values.ranges import Checked, Clip
+from gfcr.values.ranges import Checked, Clip, values_of
 
 AVERAGED: Final[Mapping[str, tuple[str, ...]]] = {
     "clipped": ("grpo", "dapo", "dr_grpo", "luspo"),
@@ -56,4 +56,4 @@ class Loss(Checked):
 
     def spec(self) -> dict[str, Any]:
         """Returns it as plain data, as specs of runs hold it."""
-        return {k: v for k, v in asdict(self).items() if k not in _LATER or v != _LATER[k]}
+        return {k: v for k, v in values_of(self).items() if k not in _LATER or v != _LATER[k]}

@@ -87,6 +87,12 @@ def conform(value: Any, hint: Any, *, key: str) -> Any:
         raise ConfigError(told) from error
 
 
+def values_of(record: object) -> dict[str, Any]:
+    """Returns a dataclass's init fields by name, each of the very type that a file's value has."""
+    hints = hints_of(type(record))
+    return {name: conform(getattr(record, name), hint, key=name) for name, hint in hints.items()}
+
+
 @lru_cache(maxsize=1024)
 def hints_of(schema: type) -> dict[str, Any]:
     """Returns a dataclass's init fields with their annotations, ranges included."""

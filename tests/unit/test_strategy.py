@@ -1,10 +1,12 @@
 """Strategies: loading, overriding by address, and the messages of both."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
+import numpy as np
 import pytest
 
 from gfcr import strategy as strategies
@@ -21,6 +23,7 @@ from gfcr.speculation.ngram import Ngram
 from gfcr.speculation.suffix import Suffix
 from gfcr.stages import Harvest, Observer, View
 from gfcr.strategy import Strategy
+from gfcr.types import Loss
 from tests.cases import over
 
 
@@ -192,6 +195,16 @@ class Watching(Proposer, Observer):
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
         self.batches += 1
+
+
+def test_numbers_of_python_are_a_files_in_the_spec() -> None:
+    def spec(size: Any, number: Any) -> str:
+        filters = {"zero_variance": ZeroVariance(min_std=number), "a": GroupAdvantage(kind="grpo")}
+        loss = Loss(clip_low=number)
+        made = Strategy(name="s", generate=Sample(), filters=filters, group_size=size, loss=loss)
+        return json.dumps(made.spec())
+
+    assert spec(4, 1) == spec(np.int64(4), np.int64(1)) == spec(4, np.float32(1)) == spec(4, 1.0)
 
 
 def test_a_drafter_that_another_steers_is_a_part_too() -> None:
