@@ -120,6 +120,13 @@ def table(scores: ArrayLike) -> Table:
     return values[:, None] if values.ndim == 1 else values
 
 
+def gaps(one: Table, *, other: Table) -> Table:
+    """Returns `one - other`, 0 where they differ by no more than rounding."""
+    found = np.asarray(one - other)
+    scale = max(np.abs(one).max(), np.abs(other).max())
+    return np.where(np.abs(found) <= ROUNDING * scale, 0.0, found)
+
+
 def degrees(*, seeds: int, prompts: int) -> int:
     """Returns the degrees of freedom of an error: those of the scarcer sample."""
     return (min(seeds, prompts) if prompts > 1 else seeds) - 1

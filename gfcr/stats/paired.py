@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gfcr.stats.interval import ROUNDING, Interval, Mean, Table, mean_error, table
+from gfcr.stats.interval import Interval, Mean, Table, gaps, mean_error, table
 from gfcr.stats.scipy_stats import t_quantile
 from gfcr.stats.share import bounds_of
 
@@ -83,9 +83,7 @@ def paired_mean(arm_SP: Table, *, baseline_SP: Table, span: float | None) -> Mea
         low, high = bounds_of(arm_SP, baseline_SP)
         span = high - low
     scale = float(max(np.abs(arm_SP).max(), np.abs(baseline_SP).max()))
-    difference_SP = arm_SP - baseline_SP
-    difference_SP[np.abs(difference_SP) <= ROUNDING * scale] = 0.0
-    return mean_error(difference_SP, span=span, scale=scale)
+    return mean_error(gaps(arm_SP, other=baseline_SP), span=span, scale=scale)
 
 
 def judge(comparison: Comparison, *, p_value: float, margin: float) -> Verdict:
@@ -126,5 +124,5 @@ def probability_of_improvement(arm: ArrayLike, *, over: ArrayLike) -> float:
         arm: scores `(R,)`, or `(R, T)` runs by tasks.
         over: the other arm's scores, of the same tasks and any number of runs.
     """
-    gaps_RRT = table(arm)[:, None] - table(over)[None]
+    gaps_RRT = gaps(table(arm)[:, None], other=table(over)[None])
     return float((np.sign(gaps_RRT) / 2 + 0.5).mean())

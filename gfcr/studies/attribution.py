@@ -62,7 +62,8 @@ def shapley(design: Crossed, *, arm: str | None = None) -> list[Effect]:
     return corrected(
         [
             effect_of(
-                _shapley_value(design, factor, changed),
+                _shapley_value(design, factor, changed, on=True),
+                less=_shapley_value(design, factor, changed, on=False),
                 name=f"{factor}={level}",
                 order=1,
                 span=design.span,
@@ -100,16 +101,15 @@ def anova(design: Crossed) -> list[Variance]:
     ]
 
 
-def _shapley_value(design: Crossed, factor: str, changed: Mapping[str, str]) -> Table:
-    """Returns the factor's Shapley value, seeds by prompts."""
+def _shapley_value(design: Crossed, factor: str, changed: Mapping[str, str], *, on: bool) -> Table:
+    """Returns the mean over all orders, seeds by prompts, once or before the factor is switched."""
     others = [f for f in changed if f != factor]
     value = np.zeros_like(design.at(design.reference))
     for switched in chain([()], _subsets(others)):
-        before = {**design.reference, **{f: changed[f] for f in switched}}
+        here = {**design.reference, **{f: changed[f] for f in (*switched, *[factor] * on)}}
         rest = len(changed) - len(switched) - 1
         weight = factorial(len(switched)) * factorial(rest) / factorial(len(changed))
-        added = design.at({**before, factor: changed[factor]}) - design.at(before)
-        value = value + weight * added
+        value = value + weight * design.at(here)
     return value
 
 

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 
-import numpy as np
-
 from gfcr.errors import ConfigError
 from gfcr.stats import Interval, compare, holm
 from gfcr.stats.interval import Table
@@ -55,21 +53,22 @@ def effects(design: Crossed) -> list[Effect]:
     return corrected([_effect(design, changed=changed) for changed in changes])
 
 
-def effect_of(mean: Table, *, name: str, order: int, span: float) -> Effect:
+def effect_of(added: Table, *, less: Table, name: str, order: int, span: float) -> Effect:
     """Returns a contrast's estimate with its paired test, not yet corrected.
 
     Args:
-        mean: the contrast `_SP`.
+        added: the sum `_SP` of the scores that count for it.
+        less: the sum `_SP` of those that count against it.
         name: the effect's name.
         order: 1 for a main effect; each further factor doubles the range of the contrast.
         span: largest size of a difference between two arms.
     """
-    compared = compare(mean, baseline=np.zeros_like(mean), span=span * 2 ** (order - 1))
+    compared = compare(added, baseline=less, span=span * 2 ** (order - 1))
     return Effect(
         name=name,
         order=order,
         seeds=compared.pairs,
-        prompts=mean.shape[1],
+        prompts=added.shape[1],
         difference=compared.difference,
         p_value=compared.p_value,
         p_adjusted=1.0,
@@ -92,10 +91,11 @@ def _changes(
 
 
 def _effect(design: Crossed, *, changed: Mapping[str, str]) -> Effect:
-    terms: list[Table] = []
+    sums: dict[bool, Table] = {}
     for on in product((True, False), repeat=len(changed)):
         pairs = zip(changed, on, strict=True)
         here = {f: changed[f] if is_on else design.factors[f][0] for f, is_on in pairs}
-        terms.append((-1) ** on.count(False) * design.where(here))
+        odd = on.count(False) % 2 == 1
+        sums[odd] = sums.get(odd, 0.0) + design.where(here)
     name = " x ".join(f"{factor}={level}" for factor, level in changed.items())
-    return effect_of(np.sum(terms, axis=0), name=name, order=len(changed), span=design.span)
+    return effect_of(sums[False], less=sums[True], name=name, order=len(changed), span=design.span)

@@ -138,3 +138,11 @@ def test_of_ten_seeds_and_more_200_splits_are_drawn_the_same_each_time():
     # Halves of one run apart: they never share it, and one in eleven draws leaves it out.
     apart = noise_floor(np.eye(11)[0])
     assert apart is not None and apart.typical == apart.high == pytest.approx(1 / 5)
+
+
+def test_means_that_differ_by_rounding_are_a_tie() -> None:
+    thirds = np.array([[1, 2, 1, 1, 2, 3, 0, 2, 1, 3]]) / 3
+    orders = [np.random.default_rng(seed).permutation(10) for seed in range(20)]
+    shuffled = [thirds[:, order] for order in orders]
+    assert len({float(each.mean()) for each in shuffled}) > 1
+    assert all(compare(each, baseline=thirds).improves == 0.5 for each in shuffled)

@@ -201,3 +201,13 @@ def test_a_fraction_of_the_arms_gives_the_main_effects(design: str) -> None:
         {f"{f}={f}1": value for f, value in worth.items()}, abs=2e-3
     )
     assert {e.name for e in found if e.p_adjusted < 0.05} >= {"a=a1", "c=c1", "d=d1"}
+
+
+def test_a_sum_in_another_order_is_no_effect() -> None:
+    factors = {"a": ["a0", "a1"], "b": ["b0", "b1", "b2"]}
+    arms = {frozenset({("a", a), ("b", b)}): a + b for a, b in product(*factors.values())}
+    worth = dict(zip(arms.values(), [0.1, 0.2, 0.3, 0.3, 0.2, 0.1], strict=True))
+    scores = {arm: np.full((6, 1), value) for arm, value in worth.items()}
+    design = Crossed(factors=factors, arms=arms, scores=scores, seeds=tuple(range(6)), span=1.0)
+    (of_a,) = (e for e in effects(design) if e.name == "a=a1")
+    assert of_a.difference.value == 0 and of_a.p_value == 1
