@@ -46,11 +46,15 @@ class Wilcoxon(StoppingRule):
         if len(seeds) < max(2, self.after):
             return {}
         paired = {arm: [by_seed[s] for s in seeds] for arm, by_seed in scores.items()}
-        best = max(paired, key=lambda arm: fmean(paired[arm]))
-        top = fmean(paired[best])
-        less = {arm: np.subtract(own, paired[best]) for arm, own in paired.items()}
-        return {
-            arm: f"signed-rank test against {best} over {len(seeds)} seeds: p < {self.p:g}"
+        means = {arm: fmean(own) for arm, own in paired.items()}
+        best = sorted(arm for arm, mean in means.items() if mean == max(means.values()))
+        beaten = {
+            arm: by
             for arm, own in paired.items()
-            if fmean(own) < top and signed_rank(less[arm]) < self.p
+            for by in best
+            if arm not in best and signed_rank(np.subtract(own, paired[by])) < self.p
+        }
+        return {
+            arm: f"signed-rank test against {by} over {len(seeds)} seeds: p < {self.p:g}"
+            for arm, by in beaten.items()
         }

@@ -155,3 +155,10 @@ def test_wilcoxon_rarely_stops_an_arm_as_good_as_the_other() -> None:
     )
     # The better of two is chosen by the same scores: a one-sided test made two-sided, 0.1.
     assert 0.04 < stops / 300 < 0.16
+
+
+def test_between_two_best_arms_their_order_decides_nothing() -> None:
+    own = {"a": [0.5] * 5, "b": [0.0, 1.0, 0.5, 0.25, 0.75], "c": [0.4] * 5}
+    scores = {arm: dict(enumerate(values)) for arm, values in own.items()}
+    rule = Wilcoxon()
+    assert {*rule.give_up(scores)} == {*rule.give_up(dict(reversed(scores.items())))} == {"c"}
