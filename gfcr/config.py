@@ -145,12 +145,21 @@ CONFIG = "config.yaml"
 def load(path: str | Path, *, overrides: Sequence[str] = ()) -> "DictConfig":
     """Returns the values of a file, its bases and `key=value` overrides, not interpolated yet.
 
+    Those of a study have its name.
+
     Raises:
         ConfigError: a file is missing or no YAML, or an override is not allowed.
     """
     from omegaconf import OmegaConf
 
-    return OmegaConf.create(apply_overrides(merging.read(path), overrides))
+    values = apply_overrides(merging.read(path), overrides)
+    is_study = any(key in values for key in STUDY)
+    return OmegaConf.create(called(values, by=path) if is_study else values)
+
+
+def called(values: Mapping[str, Any], *, by: str | Path) -> dict[str, Any]:
+    """Returns a study's values with its name: that of its file's folder where they give none."""
+    return {"study": Path(by).resolve().parent.name, **values}
 
 
 def of_run(folder: str | Path) -> "DictConfig":

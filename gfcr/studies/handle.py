@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from rich.jupyter import JupyterMixin
 
+from gfcr import config as configs
 from gfcr import leaderboard, sweep
 from gfcr.errors import ConfigError
 from gfcr.leaderboard.rows import ArmSeed
@@ -54,7 +55,7 @@ def study(
     where = str(source) if isinstance(source, str | Path) else _WHERE
     given = opened.read(source, where=where)
     if isinstance(source, str | Path):
-        given = {"study": Path(source).resolve().parent.name, **given}
+        given = configs.called(given, by=source)
     replaced = {*values, *(["seeds"] if "seed" in values else [])}
     given = {k: v for k, v in given.items() if not (k in _REPLACED and k in replaced)}
     merged = merging.merge(given, opened.based(values))

@@ -36,9 +36,8 @@ def load(path: str | Path, *, overrides: Sequence[str]) -> Study:
             f"{path} is an experiment, one run: `gfcr run {path}` runs it. A study has "
             f"{', '.join(configs.STUDY[:-1])} or {configs.STUDY[-1]}, such as `arms: {_EXAMPLE}`."
         )
-    named = {"study": Path(path).resolve().parent.name, **values}
     with configs.located(path):
-        return from_values(named, where=str(path))
+        return from_values(configs.called(values, by=path), where=str(path))
 
 
 def from_values(values: Mapping[str, Any], *, where: str) -> Study:

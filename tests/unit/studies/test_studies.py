@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import gfcr
+from gfcr import config
 from gfcr.code import optional
 from gfcr.errors import ConfigError, GfcrError
 from gfcr.shown.palette import BASELINE, arm_looks
@@ -211,6 +212,12 @@ def test_a_file_a_mapping_and_keywords_are_one_study(study: StudyHandle, folder:
     lines = [f"{k}: {v!r}" for k, v in {"base": "base.yaml", **values}.items()]
     path.write_text("\n".join(lines))
     assert gfcr.study(path) == gfcr.study({"base": folder / "base.yaml", **values}) == study
+
+
+def test_a_file_and_its_loaded_values_are_one_study(tmp_path: Path) -> None:
+    file = tmp_path / "study.yaml"
+    file.write_text("arms: {a: {strategy: grpo}}\n")
+    assert gfcr.study(config.load(file)).study == gfcr.study(file).study
 
 
 def test_the_command_line_gives_parts_by_name_by_values_and_none(folder: Path) -> None:
