@@ -73,7 +73,7 @@ def campaign(name: str, *, engine: ServerEngine, model: str, place: Path, kills:
     result, records = run(given)
     assert [*records.updates] == [*range(updates)]
     stored = [read_update(held) for held in records.updates.values()]
-    trained = [key for held in stored for key in held.trained]
+    trained = [rollout for held in stored for _, rollout in held.trained]
     assert len(trained) == len({*trained}), "a rollout was trained on twice"
     if bound:
         within_its_bound(result, records, bound=bound, updates=updates)

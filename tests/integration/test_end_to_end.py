@@ -103,7 +103,7 @@ def test_rollouts_are_a_dataset_that_agrees_with_the_ledger(whole: Ran) -> None:
 
 def test_weights_and_masks_are_recorded_of_every_trained_rollout(whole: Ran) -> None:
     for held in whole.stored:
-        trained = {r.id: r for g in held.groups for r in g.rollouts if r.id in held.trained}
+        trained = {r.id: r for g in held.groups for r in g.rollouts if (g.id, r.id) in held.trained}
         assert held.corrected.keys() == trained.keys()
         for name, (weight_T, mask_T) in held.corrected.items():
             assert (mask_T == trained[name].mask_T).all() and (weight_T > 0).all()

@@ -120,7 +120,7 @@ WRONG = {
     "{own}:Halve": ["has no 'Halve'", "Did you mean 'Halves'"],
     "{own}:reward": ["neither a part nor a strategy", "Halves, halved", "task.verifier"],
     "{own}": ["is a file", "own.py:NAME", "Halves, halved"],
-    "{folder}/won.py:Halves": ["no file", "Did you mean 'own.py'? Give"],
+    "{folder}/won.py:Halves": ["no file", "Did you mean 'own.py'? Mend"],
     "filter/pod": ["unknown filter 'pod'", "Did you mean 'pods'"],
     "podds": ["unknown name 'podds'", "Did you mean 'pods'"],
     "no.module:Part": ["no.module:Part", "cannot be loaded"],
