@@ -274,7 +274,7 @@ def _load(file: Path) -> dict[str, Any]:
 
 
 def _dump(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, indent=1, sort_keys=True, default=list) + "\n"
+    return json.dumps(value, indent=1, default=list) + "\n"
 
 
 def _sha256(held: bytes) -> str:

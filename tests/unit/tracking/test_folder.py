@@ -33,6 +33,12 @@ def test_a_card_comes_back_as_written(tmp_path):
     assert RunFolder(tmp_path / "run").card() == card(tags={"gfcr.task": "t"})
 
 
+def test_a_card_keeps_the_order_of_filters(tmp_path):
+    filters = {"zero_variance": {}, "advantage": {}}
+    RunFolder(tmp_path / "run").create(card(spec={"strategy": {"filters": filters}}))
+    assert [*RunFolder(tmp_path / "run").card().spec["strategy"]["filters"]] == [*filters]
+
+
 def test_a_folder_is_reopened_by_its_own_run_only(tmp_path):
     folder = RunFolder(tmp_path)
     folder.create(card())
