@@ -146,7 +146,9 @@ def test_what_a_correction_measured_stands_in_its_update_s_own_row_the_last_incl
     wanted = [n + 1.0 if step == 0 else None for n in range(3) for step in range(steps)]
     assert [row.get("correction/asked") for row in rows] == wanted
     stored = [read_update(file) for file in files(tmp_path / "rollouts").values()]
-    assert [{*held.corrected} for held in stored] == [{i for _, i in held.trained} for held in stored]
+    assert [{*held.corrected} for held in stored] == [
+        {i for _, i in held.trained} for held in stored
+    ]
     weights = [w for held in stored for weight_T, _ in held.corrected.values() for w in weight_T]
     assert len(stored) == 3 and {*weights} == {0.5}
 

@@ -142,7 +142,9 @@ def within_its_bound(
     assert len(oldest) == updates and 0 < max(oldest) <= bound
     assert len(metrics(records, "time/exposed_s")) == updates
     stored = [read_update(file) for file in records.updates.values()]
-    assert [{*held.corrected} for held in stored] == [{i for _, i in held.trained} for held in stored]
+    assert [{*held.corrected} for held in stored] == [
+        {i for _, i in held.trained} for held in stored
+    ]
 
 
 @pytest.mark.whole  # tests/unit/schedule kills runs under every schedule, on the fake engine
