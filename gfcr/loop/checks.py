@@ -59,8 +59,9 @@ def check_group(group: Any, *, before: Group, by: str) -> Group:
         raise misfit(
             by, f"{where} came back with {len(group.signals)} signals for {len(group.rollouts)}"
         )
-    for rollout, signal in zip(group.rollouts, group.signals, strict=True):
-        if problem := _problem(signal, rollout=rollout, kept=group.rejected is None):
+    for rollout, signal, old in zip(group.rollouts, group.signals, before.signals, strict=True):
+        problem = _problem(signal, rollout=rollout, kept=group.rejected is None)
+        if problem := problem or _unread(signal, before=old):
             rewards = ", ".join(f"{r:g}" for r in before.rewards_N[:16])
             raise misfit(by, f"{where}, rollout {rollout.id}: {problem} (rewards {rewards})")
     check_numbers(group.values, by=by, what=f"the values of {where}")
@@ -158,6 +159,19 @@ def _problem(signal: Any, *, rollout: Rollout, kept: bool) -> str | None:
             return f"its {name} is {shown(value)}, not a finite number"
     given = signal.advantage
     return None if given is None else _values_problem(given, rollout, what="advantage")
+
+
+def _unread(signal: Signal, *, before: Signal) -> str | None:
+    if signal.advantage is None or signal.advantage is not before.advantage:
+        return None
+    return (
+        None
+        if signal.reward == before.reward
+        else (
+            "its reward was changed behind its advantage, which is what is learned from: put what "
+            "changes rewards before the map that makes advantages of them"
+        )
+    )
 
 
 def _score_problem(signal: Signal, rollout: Rollout) -> str | None:

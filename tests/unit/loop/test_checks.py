@@ -101,6 +101,14 @@ def test_what_is_wrong_with_a_group_is_said_with_its_place(case: str) -> None:
         check_group(answer(group), before=group, by="filters.a")
 
 
+def test_a_reward_changed_behind_its_advantage_is_nobody_s() -> None:
+    mapped = _advantage(make.group([1.0, 0.0]), 0.5)
+    with pytest.raises(PartError, match=r"filters\.a: .*rollout .*put what changes rewards before"):
+        check_group(mapped.with_rewards([0.5, 0.0]), before=mapped, by="filters.a")
+    anew = _advantage(mapped.with_rewards([0.5, 0.0]), 0.25)
+    assert check_group(anew, before=mapped, by="filters.a") is anew
+
+
 def test_sixteen_rewards_show_what_a_part_was_given() -> None:
     group = make.group([float(i) for i in range(17)])
     rewards = ", ".join(map(str, range(16)))
