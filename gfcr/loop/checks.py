@@ -162,15 +162,12 @@ def _problem(signal: Any, *, rollout: Rollout, kept: bool) -> str | None:
 
 
 def _unread(signal: Signal, *, before: Signal) -> str | None:
-    if signal.advantage is None or signal.advantage is not before.advantage:
+    same = signal.advantage is before.advantage
+    if signal.advantage is None or not same or signal.reward == before.reward:
         return None
     return (
-        None
-        if signal.reward == before.reward
-        else (
-            "its reward was changed behind its advantage, which is what is learned from: put what "
-            "changes rewards before the map that makes advantages of them"
-        )
+        "its reward was changed behind its advantage, which is what is learned from: put what "
+        "changes rewards before the map that makes advantages of them"
     )
 
 
