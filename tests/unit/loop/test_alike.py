@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
+from gfcr import registry
 from gfcr import strategy as strategies
 from gfcr.handles import REWARDS
-from gfcr.loop.alike import alike, beyond, cut, left_out
+from gfcr.loop.alike import alike, beyond, cut, left_out, warnings
 from gfcr.testing import factories as make
 from gfcr.types import Cost, FinishReason, RolloutBatch
 
@@ -62,8 +63,25 @@ def test_parts_that_take_rewards_for_shares_are_named_where_they_are_none() -> N
     assert beyond(batch(0.0, 2.0), strategy=greso)
     assert beyond(batch(0.0, 1.0), strategy=greso) is None
     assert beyond(batch(-1.0, 1.0), strategy=grpo) is None
+    (said,) = warnings(batch(-1.0, 1.0), task=make.CoinTask(), strategy=greso)
+    assert said == told
     own = strategies.load("greso", controls={"greso": {"easy": 0.96, "hard": -0.78}})
     assert beyond(batch(-1.0, 1.0), strategy=own) is None, "on the scale of those rewards"
+
+
+def test_parts_with_bounds_beyond_0_and_1_take_rewards_for_what_they_are() -> None:
+    taken: dict[tuple[str, str], dict[str, float]] = {
+        ("control", "greso"): {"hard": -0.8},
+        ("control", "difficulty_pools"): {"easy": 8.0},
+        ("control", "vcrl_bank"): {},
+        ("filter", "band_pass"): {"low": -0.5},
+        ("filter", "reward_variance"): {"high": 10.0},
+        ("filter", "single_stream"): {},
+        ("filter", "modulated_advantage"): {},
+    }
+    for (stage, name), bounds in taken.items():
+        kind = registry.find(stage, name)
+        assert kind().takes_shares and kind(**bounds).takes_shares == (not bounds), name
 
 
 def test_special_tokens_that_the_text_lacks_are_named() -> None:

@@ -362,6 +362,17 @@ def test_a_response_serves_one_request_at_a_time_and_is_freed_where_it_was_left(
     assert other.next(np.array([4, 5, 6])) is old
 
 
+def test_what_a_response_took_over_and_where_it_was_cut_are_of_both_its_requests() -> None:
+    old, made = response([4, 5, 6, 7]), np.array([4, 5, 6, 9])
+    for going, told in ((follower("a", old), (2, 3)), (follower("b"), (1, 2))):
+        whole = replace(response([4, 5]), reused=1, cut=2)
+        if going.next(made[:2]) is old:
+            going.drafted([6, 7], start=2)
+        going.end(made)
+        whole.grow(made, law=response([6, 9]).law, follower=going)
+        assert (whole.reused, whole.cut) == told
+
+
 def test_responses_come_in_the_order_their_requests_were_begun() -> None:
     drafter = SpecRl()
     names = ["0:10:p/1#0", "0:9:p/0#0", "0:9:p/11#0", "0:9:p/2#0"]
