@@ -251,6 +251,26 @@ def test_a_response_whose_beginning_is_forgotten_is_not_remembered() -> None:
     assert not drafter.metrics()["held_tokens"]
 
 
+def test_what_comes_back_because_it_failed_fails_again() -> None:
+    """The other limit: prompts are chosen by what was drawn for them, under a policy at rest."""
+    shares: list[float] = []
+    for drafter in (SpecRl(), None):
+        fake = engine(drafter)
+        fake.update_weights = lambda weights, *, version: None  # type: ignore[method-assign]
+        observer = drafter or SpecRl()
+        first = visit(fake, observer, step=0, prompts=100, group=1)
+        failed = {name for name, made in first.items() if not right(made)}
+        again = visit(fake, observer, step=1, prompts=100, group=1)
+        solved = [right(made) for name, made in again.items() if f"0{name[1:]}" in failed]
+        shares.append(sum(solved) / len(solved))
+    assert shares[0] == 0 < shares[1], "none, where the policy solves some"
+
+
+def right(made: Sequence[int]) -> bool:
+    """A verifier's word: the answer begins with two equal tokens."""
+    return len(made) > 1 and made[0] == made[1]
+
+
 def test_what_a_target_learned_from_a_response_it_does_not_meet() -> None:
     """The limit of what exact means: here the target halves just what was drawn."""
     rng, q = np.random.default_rng(0), np.full(4, 0.25, np.float32)
