@@ -62,9 +62,9 @@ def beyond(batch: RolloutBatch, *, strategy: Strategy) -> str | None:
     if not named or not scores or (min(scores) >= 0 and max(scores) <= 1):
         return None
     return (
-        f"the rewards of the first update go from {min(scores):g} to {max(scores):g}, and "
-        f"{', '.join(named)} takes the mean of rewards from 0 to 1 for the share of right answers: "
-        "scale the reward, or give its values on the scale of yours."
+        f"the rewards of the first update go from {min(scores):g} to {max(scores):g}, and their "
+        f"mean is taken for the share of right answers, from 0 to 1, by {', '.join(named)}: scale "
+        "the reward, or give bounds on its own scale."
     )
 
 

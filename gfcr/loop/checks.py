@@ -60,8 +60,8 @@ def check_group(group: Any, *, before: Group, by: str) -> Group:
             by, f"{where} came back with {len(group.signals)} signals for {len(group.rollouts)}"
         )
     for rollout, signal, old in zip(group.rollouts, group.signals, before.signals, strict=True):
-        problem = _problem(signal, rollout=rollout, kept=group.rejected is None)
-        if problem := problem or _unread(signal, before=old):
+        kept = group.rejected is None
+        if problem := _problem(signal, rollout=rollout, kept=kept, before=old):
             rewards = ", ".join(f"{r:g}" for r in before.rewards_N[:16])
             raise misfit(by, f"{where}, rollout {rollout.id}: {problem} (rewards {rewards})")
     check_numbers(group.values, by=by, what=f"the values of {where}")
@@ -143,7 +143,7 @@ def check_numbers(values: Mapping[Any, Any], *, by: str, what: str) -> None:
             raise misfit(by, f"{what} hold {key!r}: {shown(value)}: give names numbers")
 
 
-def _problem(signal: Any, *, rollout: Rollout, kept: bool) -> str | None:
+def _problem(signal: Any, *, rollout: Rollout, kept: bool, before: Signal) -> str | None:
     """Returns what is wrong with a signal; that of an untrained rollout may be anything."""
     if not isinstance(signal, Signal):
         return f"its signal is {kind(signal)}, not a Signal"
@@ -157,18 +157,14 @@ def _problem(signal: Any, *, rollout: Rollout, kept: bool) -> str | None:
         value = getattr(signal, name)
         if real(value) is None:
             return f"its {name} is {shown(value)}, not a finite number"
-    given = signal.advantage
-    return None if given is None else _values_problem(given, rollout, what="advantage")
-
-
-def _unread(signal: Signal, *, before: Signal) -> str | None:
-    same = signal.advantage is before.advantage
-    if signal.advantage is None or not same or signal.reward == before.reward:
+    if (given := signal.advantage) is None:
         return None
-    return (
-        "its reward was changed behind its advantage, which is what is learned from: put what "
-        "changes rewards before the map that makes advantages of them"
-    )
+    if given is before.advantage and signal.reward != before.reward:
+        return (
+            "its reward was changed behind its advantage, which is what is learned from: put what "
+            "changes rewards before the map that makes advantages of them"
+        )
+    return _values_problem(given, rollout, what="advantage")
 
 
 def _score_problem(signal: Signal, rollout: Rollout) -> str | None:

@@ -107,6 +107,8 @@ def test_a_reward_changed_behind_its_advantage_is_nobody_s() -> None:
         check_group(mapped.with_rewards([0.5, 0.0]), before=mapped, by="filters.a")
     anew = _advantage(mapped.with_rewards([0.5, 0.0]), 0.25)
     assert check_group(anew, before=mapped, by="filters.a") is anew
+    lost = mapped.with_rewards([0.5, 0.0]).reject_rollouts([0], reason="out")
+    assert check_group(lost, before=mapped, by="filters.a") is lost, "nothing is learned from it"
 
 
 def test_sixteen_rewards_show_what_a_part_was_given() -> None:
