@@ -10,15 +10,14 @@ from gfcr.leaderboard.certificates import NOTES
 from gfcr.leaderboard.design import added_seeds, compared_with, differences, settings_of
 from gfcr.leaderboard.expected import expected_of, lack, missing_of
 from gfcr.leaderboard.judging import Terms, judged, without_rank
-from gfcr.leaderboard.measure import declared_bounds, mean_of, result_of, scores_of, shared_prompts
+from gfcr.leaderboard.measure import declared_bounds, scores_of, shared_prompts
 from gfcr.leaderboard.readings import limits_of
 from gfcr.leaderboard.rows import ArmSeed, Excluded, Pareto, Row
 from gfcr.leaderboard.screen import compares_of, screen
 from gfcr.leaderboard.selection import keep_rows, keep_runs, sort_out
-from gfcr.leaderboard.targets import pareto, to_target
+from gfcr.leaderboard.targets import end_of, pareto, to_target
 from gfcr.leaderboard.where import Where
 from gfcr.stats import noise_floor
-from gfcr.tracking.curve import floored
 from gfcr.tracking.names import HELDOUT, MARGIN
 from gfcr.tracking.records import RunRecord
 
@@ -66,8 +65,7 @@ def rank(
         study = Terms(baseline=baseline, margin=margin, limits=limits, comparisons=comparisons)
         rows = judged(rows, arms=arms, study=study)
     if target is None and baseline is not None:
-        ends = [floored(result_of(run), least=limits[0])[-1:] for run in base]
-        target = mean_of(point[3] for end in ends for point in end)
+        target = end_of(base, least=limits[0])
     if target is not None:
         took = {arm: to_target(r, target=target, least=limits[0]) for arm, r in arms.items()}
         rows = [replace(row, to_target=took[row.arm]) for row in rows]

@@ -4,13 +4,19 @@ from collections.abc import Mapping, Sequence
 from math import inf, isfinite, isnan, nan
 from statistics import median
 
-from gfcr.leaderboard.measure import result_of
+from gfcr.leaderboard.measure import mean_of, result_of
 from gfcr.leaderboard.rows import Pareto, ToTarget
 from gfcr.tracking.curve import floored, reached
 from gfcr.tracking.records import RunRecord
 
 
-def to_target(runs: Sequence[RunRecord], *, target: float, least: float | None = None) -> ToTarget:
+def end_of(runs: Sequence[RunRecord], *, least: float) -> float:
+    """Returns the mean held-out score at the end of runs, unscorable answers at `least`."""
+    ends = [floored(result_of(run), least=least)[-1:] for run in runs]
+    return mean_of(point[3] for end in ends for point in end)
+
+
+def to_target(runs: Sequence[RunRecord], *, target: float, least: float) -> ToTarget:
     """Returns what the runs took to reach a held-out score.
 
     Where a run reaches it says `curve.reached`, with unscorable answers as in `curve.floored`;

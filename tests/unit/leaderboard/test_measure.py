@@ -220,9 +220,9 @@ def test_seconds_of_lent_cores_are_left_out() -> None:
     lent = replace(run, tags={"gfcr.cores": "2 | lent"})
     assert cost_of([run]).wall_s == 60 and isnan(cost_of([run, lent]).wall_s)
     assert isnan(cost_of([lent]).r_gen) and cost_of([lent]).rollout_tokens == 1000
-    reached = to_target([lent], target=0.8)
+    reached = to_target([lent], target=0.8, least=0.0)
     assert (reached.updates, reached.tokens) == (40, 1000) and isnan(reached.seconds)
-    assert to_target([run], target=0.8).seconds == 60
+    assert to_target([run], target=0.8, least=0.0).seconds == 60
     assert pareto({"a": (0.9, 10.0, nan), "b": (0.5, 20.0, 5.0)})["b"].seconds
     assert "seconds are left out: trials shared cores, sub-stage by sub-stage" in notes_of([lent])
     told = budget_of([lent], baseline=[run])

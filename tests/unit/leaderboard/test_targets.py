@@ -15,13 +15,13 @@ def climbing(*scores):
 
 def test_a_target_is_reached_at_the_first_evaluation_at_it_and_never_counts_as_for_ever():
     runs = [climbing(0.1, 0.5, 0.9), climbing(0.1, 0.2, 0.5), climbing(0.1, 0.2, 0.3)]
-    found = to_target(runs, target=0.5)
+    found = to_target(runs, target=0.5, least=0.0)
     assert (found.reached, found.runs) == (2, 3)
     assert (found.updates, found.tokens, found.seconds) == (2.0, 200.0, 10.0)
-    never = to_target(runs, target=0.6)
+    never = to_target(runs, target=0.6, least=0.0)
     assert (never.reached, never.runs) == (1, 3)
     assert all(map(isnan, (never.updates, never.tokens, never.seconds)))
-    even = to_target([climbing(0.5), climbing(0.1, 0.5)], target=0.5)
+    even = to_target([climbing(0.5), climbing(0.1, 0.5)], target=0.5, least=0.0)
     assert (even.reached, even.updates, even.tokens, even.seconds) == (2, 0.5, 50.0, 2.5)
 
 
@@ -31,16 +31,18 @@ def test_of_seconds_that_some_seeds_lack_nothing_is_known():
     for lacking in range(3):
         lent = [run.result["curve"] for run in runs]
         lent[lacking] = [[*point[:2], nan, point[3]] for point in lent[lacking]]
-        found = to_target([record(result={"curve": curve}) for curve in lent], target=0.5)
+        found = to_target(
+            [record(result={"curve": curve}) for curve in lent], target=0.5, least=0.0
+        )
         assert found.updates == 1 and isnan(found.seconds)
 
 
 def test_the_luck_of_one_evaluation_among_many_reaches_no_target():
     lucky = climbing(0.1, 0.6, 0.2, 0.5, 0.55, 0.3)
     # 0.6 is followed by 0.2: only 0.5 and 0.55 are there together.
-    assert to_target([lucky], target=0.5).updates == 3
-    assert to_target([climbing(0.1, 0.6, 0.2)], target=0.5).reached == 0
-    assert to_target([climbing(0.1, 0.2, 0.6)], target=0.5).updates == 2
+    assert to_target([lucky], target=0.5, least=0.0).updates == 3
+    assert to_target([climbing(0.1, 0.6, 0.2)], target=0.5, least=0.0).reached == 0
+    assert to_target([climbing(0.1, 0.2, 0.6)], target=0.5, least=0.0).updates == 2
 
 
 def fronts(**points):
