@@ -80,7 +80,7 @@ class Asked(NamedTuple):
     runs: "dict[str, ArmSeed]"
     """Runs that the study's file asks for, by id; none where a name is given."""
     uri: str
-    """The store's."""
+    """The URI of the tracking store that they are read from."""
     baseline: str | None
     """The arm that the study's file compares with."""
 

@@ -11,7 +11,6 @@ import os
 import pickle
 import resource
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -204,7 +203,7 @@ def _kill_below(*, spare: int = 0) -> None:
 
 
 def _below(pid: int) -> Iterator[int]:
-    """Yields the living processes below `pid`; none where there is no /proc."""
+    """Yields the living processes below `pid`."""
     for file in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):
             for child in map(int, file.read_text().split()):
@@ -218,9 +217,8 @@ def _state(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
-        return "" if sys.platform == "linux" else "?"
+        return ""
 
 
 def _prctl(option: int, value: int) -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(option, value)
+    ctypes.CDLL(None).prctl(option, value)

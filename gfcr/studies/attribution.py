@@ -102,7 +102,10 @@ def anova(design: Crossed) -> list[Variance]:
 
 
 def _shapley_value(design: Crossed, factor: str, changed: Mapping[str, str], *, on: bool) -> Table:
-    """Returns the mean over all orders, seeds by prompts, once or before the factor is switched."""
+    """Returns the mean score, seeds by prompts, over all orders in which factors are switched.
+
+    `on` takes it just after the factor's turn, else just before.
+    """
     others = [f for f in changed if f != factor]
     value = np.zeros_like(design.at(design.reference))
     for switched in chain([()], _subsets(others)):

@@ -53,7 +53,7 @@ def steps_of(trainer: Any, share: Share, *, loss: Loss, steps: Steps, size: int)
     for part in share.parts:
         passes = micros(trainer, part, share=share, loss=loss, steps=steps, size=size)
         made.append(Step(passes=passes, tokens=part.tokens, empty=not part.units))
-    # The last one is taken, whose gradient's norm is logged.
+    # Steps without samples go first, since TRL logs the gradient's norm of the last one.
     return sorted(made, key=lambda step: not step.empty) * steps.iterations
 
 
