@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -57,15 +57,27 @@ def rollouts(batch: RolloutBatch) -> list[Rollout]:
 
 @final
 @dataclass(frozen=True, kw_only=True)
+class Noted:
+    """What happened to the worlds of one test."""
+
+    closed: list[int] = field(default_factory=list[int])
+    threads: list[set[int]] = field(default_factory=list[set[int]])
+    begun: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
 class Guess(Environment):
     """Says how often it was asked; a guess of the digit 7 ends it. Notes what happens to it."""
 
-    closed: ClassVar[list[int]] = []
-    threads: ClassVar[list[set[int]]] = []
-    begun: ClassVar[list[tuple[str, int]]] = []
+    noted: ClassVar["Noted"]
     fails: str = ""
     """The action at which it breaks; `begin`, `make`, `verdict` and `close` break there."""
     slow_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        # Worlds close beside the loop: one of an earlier test must not note it among a later one's.
+        object.__setattr__(self, "noted", Guess.noted)
 
     def make(self) -> World:
         if self.fails == "make":
@@ -81,7 +93,7 @@ class _Guessing(World):
 
     def begin(self, prompt: Prompt, *, seed: int) -> Observation:
         self._break("begin")
-        self.told.begun.append((prompt.id, seed))
+        self.told.noted.begun.append((prompt.id, seed))
         return Observation()
 
     def act(self, action: str) -> Observation:
@@ -97,8 +109,8 @@ class _Guessing(World):
         return Verdict(reward=float(self.right), scores={"asked": float(self.asked)})
 
     def close(self) -> None:
-        self.told.closed.append(self.asked)
-        self.told.threads.append(self.seen)
+        self.told.noted.closed.append(self.asked)
+        self.told.noted.threads.append(self.seen)
         self._break("close")
 
     def _break(self, here: str) -> None:
@@ -108,16 +120,15 @@ class _Guessing(World):
 
 @pytest.fixture(autouse=True)
 def _fresh() -> None:
-    for held in (Guess.closed, Guess.threads, Guess.begun):
-        held.clear()
+    Guess.noted = Noted()
 
 
 def closed(num: int) -> list[int]:
     """What was closed, once `num` worlds are: in threads of their own, beside the loop."""
     until = time.monotonic() + 10
-    while len(Guess.closed) < num and time.monotonic() < until:
+    while len(Guess.noted.closed) < num and time.monotonic() < until:
         time.sleep(0.005)
-    return sorted(Guess.closed)
+    return sorted(Guess.noted.closed)
 
 
 def guesses(request: Any) -> str:
@@ -158,18 +169,18 @@ def test_the_environment_s_word_is_the_reward_and_nobody_else_is_asked() -> None
         assert won.mask_T.tolist() == [True, True, False, True, True]
     assert pipeline.desk.verifier_calls == 0
     assert closed(4) == [2, 2, 3, 3]
-    assert all(len(seen) == 1 for seen in Guess.threads), "each world has a thread of its own"
-    assert not {threading.get_ident()} & set[int]().union(*Guess.threads)
+    assert all(len(seen) == 1 for seen in Guess.noted.threads), "each world has a thread of its own"
+    assert not {threading.get_ident()} & set[int]().union(*Guess.noted.threads)
     pipeline.close()
 
 
 def test_a_group_s_worlds_begin_alike_and_as_in_any_strategy() -> None:
     ran(Episode(environment=Guess()), guesses)
-    first = sorted(Guess.begun)
+    first = sorted(Guess.noted.begun)
     assert len(set(first)) == 2 and len(first) == 4
-    Guess.begun.clear()
+    Guess.noted.begun.clear()
     ran(Episode(environment=Guess(), per_turn=True), guesses)
-    assert sorted(Guess.begun) == first
+    assert sorted(Guess.noted.begun) == first
 
 
 @pytest.mark.parametrize("where", ["make", "begin", "1=", "verdict"])
@@ -410,7 +421,7 @@ def test_a_world_is_closed_where_its_group_is_cut() -> None:
     batch = pipeline.next_batch()
     assert batch.aborted and len(batch.accepted) == 2
     num = 2 * (len(batch.groups) + len({r.group_id for r in batch.aborted}))
-    assert len(closed(num)) == num == len(Guess.begun)
+    assert len(closed(num)) == num == len(Guess.noted.begun)
     assert pipeline.tokens()["remainder"] == 0
     pipeline.close()
 
@@ -430,7 +441,7 @@ def test_a_job_in_flight_begins_anew_after_a_restart() -> None:
         again.making.turn()
     batch = again.close_batch(0)
     (group,) = batch.groups
-    assert len(Guess.begun) == 4, "all episodes, from their beginning"
+    assert len(Guess.noted.begun) == 4, "all episodes, from their beginning"
     assert {r.text for r in group.rollouts} == {"2=13=24=3#"}, "none has its old number"
     assert {r.detail for r in batch.aborted} == {"begun afresh after a checkpoint"}
     first.close()
