@@ -148,7 +148,7 @@ def load(name: str, **overrides: Any) -> Strategy:
         overrides: arguments of the strategy's function (its knobs), and `generate`, `filters`,
             `controls`, `replays`, `drafter`, `correction`, `loss`: mappings merged into the parts
             at that address. A new filter, control or replay is added with its `name`; null (for a
-            drafter also `none`) removes one that is there.
+            drafter also `none`) removes one. `order={"filters": ["b", "a"]}` has these act first.
 
     Raises:
         ConfigError: unknown name, knob, part or key, or a value of the wrong type.
@@ -191,6 +191,7 @@ def from_spec(spec: Mapping[str, Any]) -> Strategy:
 
 def override(strategy: Strategy, changes: Mapping[str, Any]) -> Strategy:
     """Returns the strategy with parts changed by address, see `load`."""
+    order = mapping(changes.get("order", {}), where="strategy.order")
     for key, change in changes.items():
         if key in _MAPS:
             parts = _override_map(strategy, change, key=key)
@@ -198,10 +199,10 @@ def override(strategy: Strategy, changes: Mapping[str, Any]) -> Strategy:
         elif key == "loss":
             values = plain.merge(Loss, asdict(strategy.loss), change, where="strategy.loss")
             strategy = replace(strategy, loss=Loss(**values))
-        else:
+        elif key != "order":
             part = _override_part(getattr(strategy, key), change, stage=key, where=key)
             strategy = replace(strategy, **{key: part})
-    return strategy
+    return _in_order(strategy, orders=order)
 
 
 def find(name: str) -> Callable[..., object]:
@@ -265,7 +266,7 @@ def _entry(name: str) -> registry.Entry:
 
 
 _MAPS = ("filters", "controls", "replays")
-ADDRESSES = ("generate", *_MAPS, "drafter", "loss", "correction")
+ADDRESSES = ("generate", *_MAPS, "drafter", "loss", "correction", "order")
 """Keys of a strategy that are not its function's knobs."""
 
 
@@ -280,21 +281,20 @@ def _override_map(strategy: Strategy, changes: Any, *, key: str) -> dict[str, An
     return {name: part for name, part in result.items() if part is not None}
 
 
+def _in_order(strategy: Strategy, *, orders: Mapping[str, Any]) -> Strategy:
+    for key, names in orders.items():
+        if key not in _MAPS:
+            raise unknown_name(key, kind="key", allowed=_MAPS, where="strategy.order")
+        parts = plain.ordered(getattr(strategy, key), names, where=f"strategy.order.{key}")
+        strategy = replace(strategy, **{key: parts})
+    return strategy
+
+
 def _override_part(part: Part | None, change: Any, *, stage: str, where: str) -> Any:
     if change is None or (stage == "drafter" and change in ("none", {"name": "none"})):
         return None
     spec = {"name": change} if isinstance(change, str) else mapping(change, where=where)
     if part is None or "name" in spec:
         return registry.build(stage, spec, where=f"strategy.{where}")
-    merged = _override_spec(registry.spec(stage, part), spec)
+    merged = plain.with_values(registry.spec(stage, part), spec)
     return registry.build(stage, merged, where=f"strategy.{where}")
-
-
-def _override_spec(spec: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Changes values; a part within the part keeps those not named, unless it is a new one."""
-    merged = {**spec, **changes}
-    for key, change in changes.items():
-        before = spec.get(key)
-        if is_mapping(before) and "name" in before and is_mapping(change) and "name" not in change:
-            merged[key] = _override_spec(before, change)
-    return merged

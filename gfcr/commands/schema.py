@@ -83,12 +83,14 @@ def _strategy(kinds: Mapping[Any, Schema]) -> Schema:
     def mapped(kind: str) -> Schema:
         return {"type": "object", "additionalProperties": _or_null(_ref(kind))}
 
+    names: Schema = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
     addresses = {
         "generate": _ref("generate"),
         **{f"{kind}s": mapped(kind) for kind in ("filter", "control", "replay")},
         "drafter": {"anyOf": [{"enum": ["none", None]}, _ref("drafter")]},
         "correction": _or_null(_ref("correction")),
         "loss": _record(strategies.Loss),
+        "order": _closed({f"{kind}s": names for kind in ("filter", "control", "replay")}),
     }
     found: dict[str, Schema] = {}
     for name in strategies.names():

@@ -14,6 +14,7 @@ from gfcr.config import Experiment
 from gfcr.engine.base import EngineConfig
 from gfcr.errors import ConfigError
 from gfcr.experiment.provenance import card_of, code_tags
+from gfcr.experiment.stock import with_order
 from gfcr.schedule.base import Schedule
 from gfcr.stages import Generate
 from gfcr.strategy import Strategy
@@ -103,7 +104,7 @@ def resolve(config: Experiment) -> Resolved:
         **{kind: registry.spec(kind, part) for kind, part in parts.items()},
         # Runs in turn are what they were before there was another way.
         **({"schedule": registry.spec("schedule", schedule)} if schedule.overlaps else {}),
-        "strategy": strategy.spec(),
+        "strategy": with_order(strategy.spec()),
         "sampling": _sampled(config.sampling),
         "budget": asdict(config.budget),
         "evaluation": {

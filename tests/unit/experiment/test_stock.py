@@ -4,11 +4,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gfcr import config as configs
 from gfcr import strategy
+from gfcr.experiment.resolved import resolve
 from gfcr.experiment.stock import unlike_stock
 from gfcr.leaderboard.design import differences
 from gfcr.strategy import Strategy
-from gfcr.tracking.names import NOT_OURS, UNLIKE
+from gfcr.sweep.composed import written
+from gfcr.tracking.names import NOT_OURS, UNLIKE, spec_hash
 from tests.cases import over
 from tests.records import record
 
@@ -48,8 +51,25 @@ def test_all_that_differs_is_told_part_by_part() -> None:
 def test_another_order_of_the_stock_parts_is_told() -> None:
     back = replace(DAPO, filters=dict(reversed([*DAPO.filters.items()])))
     assert unlike(back) == f"filters in another order ({', '.join(back.filters)})"
-    fewer = replace(DAPO, filters=dict(list(back.filters.items())[:2]))
+    fewer = replace(DAPO, filters=dict(list(DAPO.filters.items())[:2]))
     assert "removed" in unlike(fewer) and "order" not in unlike(fewer)
+
+
+def test_parts_in_another_order_are_another_run() -> None:
+    def run(strategy: Any) -> tuple[str, str, str]:
+        made = resolve(configs.experiment({"engine": "fake", "strategy": strategy}, where="x"))
+        return made.run_id, spec_hash(made.spec), made.card().tags.get(UNLIKE, "")
+
+    a, b = {"a": {"name": "truncation_gate"}}, {"b": {"name": "zero_variance"}}
+    one, other = (run({"name": "grpo", "filters": filters}) for filters in (a | b, b | a))
+    assert all(x != y for x, y in zip(one, other, strict=True))
+    assert "filters in another order (advantage, b, a)" in other[2] and "order" not in one[2]
+    for names in (["b"], ["advantage", "b", "a"]):  # the others stay as they were
+        mine = {"filters": a | b, "order": {"filters": names}}
+        assert (run({"name": "grpo", **mine})[:2] == other[:2]) == (len(names) == 3)
+    back = replace(DAPO, filters=dict(reversed([*DAPO.filters.items()])))
+    of_python = [run(written({"strategy": it}, at="x")["strategy"])[:2] for it in (DAPO, back)]
+    assert of_python[0] == run({"name": "dapo"})[:2] != of_python[1]
 
 
 def test_a_strategy_that_is_not_gfcr_s_is_called_that(tmp_path: Path) -> None:

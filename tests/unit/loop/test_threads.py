@@ -18,7 +18,8 @@ from tests.unit.loop.test_pool import add, drain
 def test_results_come_in_submission_order_among_the_finished() -> None:
     pool = ThreadPool(num_threads=4)
     handles = [pool.submit(time.sleep, s) for s in (0.15, 0.1, 0.05, 0.0)]
-    time.sleep(0.4)
+    for future, _ in pool._pending.values():
+        future.result(timeout=30)
     done = pool.poll()
     pool.close()
     assert [d.handle for d in done] == handles
@@ -77,12 +78,18 @@ def test_waiting_ends_with_the_first_that_is_done_or_the_time() -> None:
 
 
 def test_closing_drops_what_is_queued_and_waits_for_what_runs_only_shortly() -> None:
-    pool, ran = ThreadPool(num_threads=1), list[int]()
-    pool.submit(time.sleep, 0.1)
-    pool.submit(ran.append, 1)
-    began = time.monotonic()
+    pool, begun, ran = ThreadPool(num_threads=1), threading.Event(), list[int]()
+
+    def runs() -> None:
+        begun.set()
+        time.sleep(0.1)
+        ran.append(1)
+
+    pool.submit(runs)
+    assert begun.wait(30)
+    pool.submit(ran.append, 2)
     pool.close()
-    assert time.monotonic() - began > 0.05 and not ran
+    assert ran == [1]
 
 
 ENDS: list[tuple[Any, Any, str | None]] = [
