@@ -27,14 +27,9 @@ def unlike_stock(spec: Mapping[str, Any], *, name: str) -> str:
         return NOT_OURS
     usual = strategies.load(name).spec()
     given, theirs = (
-        {key: fit_param(value) for key, value in flatten(_unordered(each)).items()}
-        for each in (spec, usual)
+        {key: fit_param(value) for key, value in flatten(each).items()} for each in (spec, usual)
     )
-    orders = (
-        f"{stage} in another order ({', '.join(parts)})"
-        for stage, parts in _reordered(spec, stock=usual).items()
-    )
-    return shortened(", ".join([*_changes(given, stock=theirs), *orders]))
+    return shortened(", ".join(_changes(given, stock=theirs)))
 
 
 def with_order(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,13 +38,14 @@ def with_order(spec: Mapping[str, Any]) -> dict[str, Any]:
     Parts act in their order, and a digest of the spec does not see that of its keys. Usual is the
     order of gfcr's strategy of that name, with the others behind in that of the alphabet.
     """
-    known = spec["name"] in strategies.names()
-    orders = _reordered(spec, stock=strategies.load(spec["name"]).spec() if known else {})
+    name, orders = spec["name"], dict[str, list[str]]()
+    stock = strategies.load(name).spec() if name in strategies.names() else {}
+    for stage in _ORDERED:
+        given = [*spec[stage]]
+        usual = [part for part in stock.get(stage, ()) if part in given]
+        if given != [*usual, *sorted({*given} - {*usual})]:
+            orders[stage] = given
     return {**spec, "order": orders} if orders else {**spec}
-
-
-def _unordered(spec: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in spec.items() if key != "order"}
 
 
 def _changes(given: Mapping[str, str], *, stock: Mapping[str, str]) -> list[str]:
@@ -83,14 +79,3 @@ def _parts(params: Mapping[str, str]) -> dict[str, dict[str, str]]:
             part, rest = ".".join(path[:depth]), ".".join(path[depth:])
             parts.setdefault(part, {})[rest] = value
     return parts
-
-
-def _reordered(spec: Mapping[str, Any], *, stock: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Returns, by stage, parts that stand neither as the stock ones nor behind these by name."""
-    found: dict[str, list[str]] = {}
-    for stage in _ORDERED:
-        given = [*spec[stage]]
-        usual = [name for name in stock.get(stage, ()) if name in given]
-        if given != [*usual, *sorted({*given} - {*usual})]:
-            found[stage] = given
-    return found

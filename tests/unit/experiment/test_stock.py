@@ -1,5 +1,6 @@
 """What of a strategy is not as its name stands for: told in the run's record, and by the board."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 from gfcr import config as configs
 from gfcr import strategy
 from gfcr.experiment.resolved import resolve
-from gfcr.experiment.stock import unlike_stock
+from gfcr.experiment.stock import unlike_stock, with_order
 from gfcr.leaderboard.design import differences
 from gfcr.strategy import Strategy
 from gfcr.sweep.composed import written
@@ -19,7 +20,7 @@ DAPO = strategy.load("dapo")
 
 
 def unlike(built: Strategy, name: str | None = None) -> str:
-    return unlike_stock(built.spec(), name=name or built.name)
+    return unlike_stock(with_order(built.spec()), name=name or built.name)
 
 
 @over("name", strategy.names())
@@ -50,7 +51,7 @@ def test_all_that_differs_is_told_part_by_part() -> None:
 
 def test_another_order_of_the_stock_parts_is_told() -> None:
     back = replace(DAPO, filters=dict(reversed([*DAPO.filters.items()])))
-    assert unlike(back) == f"filters in another order ({', '.join(back.filters)})"
+    assert unlike(back) == f"order added (filters={json.dumps([*back.filters])})"
     fewer = replace(DAPO, filters=dict(list(DAPO.filters.items())[:2]))
     assert "removed" in unlike(fewer) and "order" not in unlike(fewer)
 
@@ -63,7 +64,7 @@ def test_parts_in_another_order_are_another_run() -> None:
     a, b = {"a": {"name": "truncation_gate"}}, {"b": {"name": "zero_variance"}}
     one, other = (run({"name": "grpo", "filters": filters}) for filters in (a | b, b | a))
     assert all(x != y for x, y in zip(one, other, strict=True))
-    assert "filters in another order (advantage, b, a)" in other[2] and "order" not in one[2]
+    assert 'order added (filters=["advantage", "b", "a"])' in other[2] and "order" not in one[2]
     for names in (["b"], ["advantage", "b", "a"]):  # the others stay as they were
         mine = {"filters": a | b, "order": {"filters": names}}
         assert (run({"name": "grpo", **mine})[:2] == other[:2]) == (len(names) == 3)
