@@ -19,7 +19,7 @@ from gfcr.part import Part
 from gfcr.speculation.base import Drafter
 from gfcr.stages import BatchMap, Control, Filter, Generate, Referee, Replay, Selector
 from gfcr.types import Loss
-from gfcr.values import plain
+from gfcr.values import plain, settings
 from gfcr.values.plain import is_mapping, mapping
 from gfcr.values.ranges import Checked, Count, Word
 
@@ -285,7 +285,7 @@ def _in_order(strategy: Strategy, *, orders: Mapping[str, Any]) -> Strategy:
     for key, names in orders.items():
         if key not in _MAPS:
             raise unknown_name(key, kind="key", allowed=_MAPS, where="strategy.order")
-        parts = plain.ordered(getattr(strategy, key), names, where=f"strategy.order.{key}")
+        parts = settings.ordered(getattr(strategy, key), names, where=f"strategy.order.{key}")
         strategy = replace(strategy, **{key: parts})
     return strategy
 
@@ -296,5 +296,5 @@ def _override_part(part: Part | None, change: Any, *, stage: str, where: str) ->
     spec = {"name": change} if isinstance(change, str) else mapping(change, where=where)
     if part is None or "name" in spec:
         return registry.build(stage, spec, where=f"strategy.{where}")
-    merged = plain.with_values(registry.spec(stage, part), spec)
+    merged = settings.with_values(registry.spec(stage, part), spec)
     return registry.build(stage, merged, where=f"strategy.{where}")

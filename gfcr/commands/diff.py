@@ -1,21 +1,17 @@
 """`gfcr diff`."""
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from rich.markup import escape
 
 from gfcr.commands import Outcome, subject
-from gfcr.commands.subject import Key, Subject
+from gfcr.commands.subject import Subject
 from gfcr.errors import ConfigError
 from gfcr.shown.table import Column, Table
 from gfcr.values import merging, reading
-from gfcr.values.plain import is_mapping
-
-_ABSENT: Final = object()
-_SPELT_OUT: Final = ((), ("strategy",))
-"""Places where different names do not hide the other differences."""
+from gfcr.values.settings import ABSENT, differences
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,9 +28,9 @@ def run(options: argparse.Namespace) -> Outcome:
     one, other = (_read(text, raw=options.raw) for text in texts)
     if not all(map(subject.is_file, texts)):
         one, other = (each.get("strategy", each) for each in (one, other))
-    found = list(_differences(one, other))
+    found = list(differences(one, other))
     rows = [
-        {"key": ".".join(key)} | {s: v for s, v in {"a": a, "b": b}.items() if v is not _ABSENT}
+        {"key": ".".join(key)} | {s: v for s, v in {"a": a, "b": b}.items() if v is not ABSENT}
         for key, a, b in found
     ]
     data = {"a": texts[0], "b": texts[1], "differ": bool(rows), "differences": rows}
@@ -60,18 +56,6 @@ def _read(text: str, *, raw: bool) -> Mapping[str, Any]:
             f"{', '.join(found)}."
         )
     return next(iter(found.values())).values
-
-
-def _differences(one: Any, other: Any, above: Key = ()) -> Iterator[tuple[Key, Any, Any]]:
-    """Yields keys with both values; a part of one side, or of another name, is yielded whole."""
-    if one == other:
-        return
-    inside = is_mapping(one) and is_mapping(other)
-    if inside and (above in _SPELT_OUT or one.get("name") == other.get("name")):
-        for key in dict.fromkeys([*one, *other]):
-            yield from _differences(one.get(key, _ABSENT), other.get(key, _ABSENT), (*above, key))
-    else:
-        yield above, one, other
 
 
 def _table(rows: list[dict[str, Any]], *, names: tuple[str, str]) -> Table[dict[str, Any]]:

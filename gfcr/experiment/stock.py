@@ -10,8 +10,9 @@ from typing import Any, Final
 from gfcr import strategy as strategies
 from gfcr.errors import shortened
 from gfcr.tracking.names import NOT_OURS, fit_param, flatten
+from gfcr.values.plain import is_mapping
+from gfcr.values.settings import ABSENT, differences
 
-_ABSENT: Final = ("{}", "null")
 _ORDERED: Final = ("filters", "controls", "replays")
 
 
@@ -25,11 +26,10 @@ def unlike_stock(spec: Mapping[str, Any], *, name: str) -> str:
     function = strategies.find(name)
     if not function.__module__.startswith(f"{strategies.PACKAGE}."):
         return NOT_OURS
-    usual = strategies.load(name).spec()
-    given, theirs = (
-        {key: fit_param(value) for key, value in flatten(each).items()} for each in (spec, usual)
+    found = differences(spec, strategies.load(name).spec())
+    return shortened(
+        ", ".join(sorted(_told(".".join(key), now, stock) for key, now, stock in found))
     )
-    return shortened(", ".join(_changes(given, stock=theirs)))
 
 
 def with_order(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,34 +48,15 @@ def with_order(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {**spec, "order": orders} if orders else {**spec}
 
 
-def _changes(given: Mapping[str, str], *, stock: Mapping[str, str]) -> list[str]:
-    """Lists parts that were added or removed, then changed values, each with the stock value."""
-    ours, theirs = _parts(given), _parts(stock)
-    told: list[str] = []
-    for part in sorted({*ours, *theirs}):
-        mine, usual = ours.get(part, {}), theirs.get(part, {})
-        if not usual:
-            values = ", ".join(f"{key}={value}" for key, value in sorted(mine.items()))
-            told.append(f"{part} added ({values})")
-        elif not mine:
-            told.append(f"{part} removed")
-        else:
-            told += [
-                f"{'.'.join(filter(None, (part, key)))}={mine.get(key, 'none')} "
-                f"(stock {usual.get(key, 'none')})"
-                for key in sorted({*mine, *usual})
-                if mine.get(key) != usual.get(key)
-            ]
-    return told
+def _told(key: str, now: object, stock: object) -> str:
+    if is_mapping(now):
+        return f"{key} {'replaced' if is_mapping(stock) else 'added'} ({_text(now)})"
+    if is_mapping(stock):
+        return f"{key} removed"
+    return f"{key}={_text(now)} (stock {_text(stock)})"
 
 
-def _parts(params: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Returns values by the address of their part; those without one, as `group_size`, under ``."""
-    parts: dict[str, dict[str, str]] = {}
-    for key, value in params.items():
-        path = key.split(".")
-        depth = 0 if len(path) == 1 else 2 if path[0] in _ORDERED else 1
-        if depth or value not in _ABSENT:
-            part, rest = ".".join(path[:depth]), ".".join(path[depth:])
-            parts.setdefault(part, {})[rest] = value
-    return parts
+def _text(value: object) -> str:
+    """Returns a value as records have it; of a part the settings, by name."""
+    held = flatten(value if is_mapping(value) else {"": "none" if value is ABSENT else value})
+    return ", ".join(f"{key}={fit_param(text)}".lstrip("=") for key, text in sorted(held.items()))

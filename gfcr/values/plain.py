@@ -3,12 +3,10 @@
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING
-from typing import Any, TypeGuard, TypeVar, cast, get_type_hints
+from typing import Any, TypeGuard, cast, get_type_hints
 
 from gfcr.errors import ConfigError, shown, unknown_name
 from gfcr.values.ranges import conform, describe, hints_of
-
-T = TypeVar("T")
 
 
 def is_mapping(value: object) -> TypeGuard[Mapping[str, Any]]:
@@ -78,32 +76,6 @@ def merge(
             wanted = describe(hints[field.name])
             raise ConfigError(f"{where}.{field.name} is missing: give {wanted}.")
     return {k: conform(v, hints[k], key=f"{where}.{k}") for k, v in merged.items()}
-
-
-def with_values(spec: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Changes values; a part within the part keeps those not named, unless it is a new one."""
-    merged = {**spec, **changes}
-    for key, change in changes.items():
-        before = spec.get(key)
-        if is_mapping(before) and "name" in before and is_mapping(change) and "name" not in change:
-            merged[key] = with_values(before, change)
-    return merged
-
-
-def ordered(values: Mapping[str, T], names: object, *, where: str) -> dict[str, T]:
-    """Returns the values with those of the names first, in this order.
-
-    Raises:
-        ConfigError: the names are no list, or one of them is not there or is there twice.
-    """
-    given = cast("Sequence[object]", names) if type(names) in (list, tuple) else ()
-    first = [name for name in given if isinstance(name, str) and name in values]
-    if not given or len({*first}) < len(given):
-        raise ConfigError(
-            f"{where}={shown(names)} is not allowed: give a list of the names that come first, "
-            f"each once, of {', '.join(values) or 'none'}."
-        )
-    return {name: values[name] for name in [*first, *(n for n in values if n not in first)]}
 
 
 def typed(function: Callable[..., Any], values: Mapping[str, Any], *, where: str) -> dict[str, Any]:

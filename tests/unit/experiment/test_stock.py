@@ -40,10 +40,10 @@ def test_all_that_differs_is_told_part_by_part() -> None:
         **{"loss": {"clip_high": 0.9}, "drafter": {"name": "ngram"}},
     )
     assert unlike(odd) == (
-        "group_size=2 (stock 8), controls.refill removed, drafter added "
+        "controls.refill removed, drafter added "
         "(draft_length=3, longest=4, name=ngram, shortest=2), filters.advantage.epsilon=0.5 "
         "(stock 0.0001), filters.advantage.kind=rloo (stock grpo), filters.z added (min_std=0.5, "
-        "name=zero_variance), loss.clip_high=0.9 (stock 0.28)"
+        "name=zero_variance), group_size=2 (stock 8), loss.clip_high=0.9 (stock 0.28)"
     )
     nested = strategy.load("grpo", drafter={"name": "auto", "drafter": {"name": "ngram"}})
     assert "drafter added (" in unlike(nested) and "drafter.name=ngram" in unlike(nested)
