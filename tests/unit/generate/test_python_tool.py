@@ -64,7 +64,9 @@ def test_a_program_s_output_is_its_answer_or_its_error_s_last_line(program: str,
 )
 def test_a_hostile_program_is_bounded_and_answered(program: str, said: str) -> None:
     began = time.monotonic()
-    found = answer(program, seconds=0.5, most_chars=20 if "xx" in said else 200)
+    # Those that end by themselves have the time that a busy machine takes for them.
+    seconds = 5.0 if "Error: " in said and "0.5 s" not in said else 0.5
+    found = answer(program, seconds=seconds, most_chars=20 if "xx" in said else 200)
     assert found and said in found and len(found) <= 203
     assert time.monotonic() - began < 10
 
