@@ -211,10 +211,10 @@ def test_one_that_hangs_is_left_behind() -> None:
         return "1=" if "/0" in request.id else "#1"
 
     began = time.monotonic()
-    _, batch = ran(Episode(environment=Guess(slow_s=8.0), timeout_s=0.05), text_of)
+    _, batch = ran(Episode(environment=Guess(slow_s=8.0), timeout_s=0.5), text_of)
     assert time.monotonic() - began < 6
     for hung, whole in (g.rollouts for g in batch.groups):
-        assert "the environment took more than 0.05 s" in str(hung.error) and hung.reward is None
+        assert "the environment took more than 0.5 s" in str(hung.error) and hung.reward is None
         assert whole.reward == 0.0 and whole.error is None
 
 

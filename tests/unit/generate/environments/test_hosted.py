@@ -70,13 +70,14 @@ def test_its_own_time_out_is_told_from_ours() -> None:
     def raises(world: World) -> None:
         raise TimeoutError("the server's")
 
-    hosted = Hosted(lambda: Noting([].append), timeout_s=0.05)
+    patient, hasty = (Hosted(lambda: Noting([].append), timeout_s=s) for s in (10, 0.05))
     with pytest.raises(TimeoutError, match="the server's"):
-        hosted.wait(hosted.ask(raises))
+        patient.wait(patient.ask(raises))
     with pytest.raises(TimeoutError, match=r"the environment took more than 0.05 s"):
-        hosted.wait(hosted.ask(lambda world: time.sleep(0.5)))
-    hosted.close()
-    hosted.join(10)
+        hasty.wait(hasty.ask(lambda world: time.sleep(0.5)))
+    for hosted in (patient, hasty):
+        hosted.close()
+        hosted.join(10)
 
 
 @pytest.mark.whole
