@@ -141,7 +141,11 @@ def _run(resolved: Resolved, *, records: RunFolder, asked: _Asked) -> dict[str, 
             placed = THROUGH in os.environ  # by whoever started this process
             stack.enter_context(apart(servers=0 if placed else resolved.engine.servers))
         say("starting the engine")
-        engine = stack.enter_context(closing(_engine(resolved, model=model)))
+        try:
+            engine = stack.enter_context(closing(_engine(resolved, model=model)))
+        except Exception as error:
+            ending.break_off(resolved, records=records, source=None, error=error)
+            raise
         # It is closed before the engine, out of which it takes what is in flight.
         pipeline = _pipeline(resolved, prepared, engine=engine, records=records)
         stack.enter_context(closing(pipeline))

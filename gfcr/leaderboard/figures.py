@@ -36,7 +36,9 @@ _FIGURES: Final[Mapping[str, str]] = {
     **{f"{cost}_to_target": f"to_target.{cost}" for cost in ("tokens", "seconds")},
 }
 """The path of each figure within a row, by name."""
-RESULTS: Final = frozenset({*_FIGURES, "seeds", "front", "bias", "selection_bias"})
+RESULTS: Final = frozenset(
+    {*_FIGURES, "seeds", "front", "bias", "selection_bias", "reached_target"}
+)
 """Names that expressions may use for results."""
 
 
@@ -49,6 +51,7 @@ def figures_of(row: Row) -> dict[str, Any]:
         "front": " ".join(cost for cost in ("tokens", "seconds") if getattr(row.pareto, cost)),
         "bias": " ".join(biased),
         "selection_bias": bool(biased),
+        "reached_target": row.to_target and f"{row.to_target.reached}/{row.to_target.runs}",
     }
 
 

@@ -45,7 +45,6 @@ def to_csv(board: Board) -> str:
                 **row.stages,
                 **figures_of(row),
                 "seeds": " ".join(map(str, row.seeds)),
-                "reached_target": row.to_target and f"{row.to_target.reached}/{row.to_target.runs}",
                 **{k: row.provenance.get(k) for k in ("task", "model", "spec_hash", "commit")},
                 "notes": "; ".join(row.notes),
                 **{f"tokens:{name}": row.cost.ledger.get(name) for name in bins},

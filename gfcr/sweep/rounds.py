@@ -138,12 +138,13 @@ class Sweep:
 
     def _scores(self, *, until: Pause | None) -> dict[str, dict[int, float]]:
         found: dict[str, dict[int, float]] = {}
-        for end in self.ends.values():
-            if end.trial.config.name in self.stopped or end.status == "failed":
+        for trial in self.study.trials:  # in which order they ended is no matter
+            end = self.ends.get(trial.name)
+            if end is None or trial.config.name in self.stopped or end.status == "failed":
                 continue
-            score = score_at(end.trial, result=end.result, until=until)
+            score = score_at(trial, result=end.result, until=until)
             if score is not None and isfinite(score):
-                found.setdefault(end.trial.config.name, {})[end.trial.config.seed] = score
+                found.setdefault(trial.config.name, {})[trial.config.seed] = score
         return found
 
     def _give_up(self, arm: str, *, why: str) -> None:

@@ -1,4 +1,4 @@
-"""A disk that is full, or closed to writing, is named with what to do; the run goes on after."""
+"""A disk that is full is named with what to do; an engine that fails is told by the record."""
 
 import json
 import resource
@@ -13,6 +13,7 @@ import yaml
 
 from gfcr.experiment.ending import disk_problem
 from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.folder_store import read_folder
 from tests import commands
 from tests.launchers import VALUES
 
@@ -86,3 +87,15 @@ def test_a_file_that_may_not_grow_is_named(tmp_path: Path) -> None:
     assert RunFolder(card.parent).status == "failed"
     code, answer, _ = gfcr(file)
     assert code == 0 and answer["status"] == "finished" and answer["resumed_from"] > 0
+
+
+def test_a_run_whose_engine_does_not_start_has_failed(tmp_path: Path) -> None:
+    file = tmp_path / "experiment.yaml"
+    strategy = {"name": "grpo", "drafter": {"name": "ngram"}}  # vLLM has it built in
+    file.write_text(yaml.safe_dump({**VALUES, "folder": str(tmp_path), "strategy": strategy}))
+    code, answer, _ = gfcr(file)
+    (card,) = tmp_path.rglob("run.json")
+    held = read_folder(RunFolder(card.parent))
+    assert code == 2 and held.status == "failed" and held.result is not None
+    assert held.result["error"] == answer["error"]
+    assert "no drafter built in" in answer["error"]

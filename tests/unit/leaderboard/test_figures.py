@@ -27,14 +27,15 @@ def test_the_names_of_results_are_those_of_a_row_s_figures():
         **{"rank": 2, "seeds": 2, "tokens": 1500.0, "delta": 0.3, "p_adjusted": 0.04},
         **{"verdict": "better", "front": "tokens seconds", "bias": "difficulty"},
         **{"selection_bias": True, "tokens_to_target": 700.0, "detectable": 0.07},
+        "reached_target": "2/3",
     }
     assert {name: found[name] for name in told} == told
 
 
 def test_a_figure_that_a_row_has_not_is_none():
     found = figures_of(rowed("a", bias={"length": BIAS["length"]}))
-    told = ("delta", "verdict", "p_adjusted", "tokens_to_target", "rank")
-    assert [found[name] for name in told] == [None] * 5
+    told = ("delta", "verdict", "p_adjusted", "tokens_to_target", "reached_target", "rank")
+    assert [found[name] for name in told] == [None] * 6
     assert (found["front"], found["bias"], found["selection_bias"]) == ("", "", False)
     half = figures_of(replace(ROW, pareto=Pareto(tokens=False, seconds=True)))
     assert half["front"] == "seconds"

@@ -1,7 +1,7 @@
 """Studies that stop arms early, on the fake engine in this process."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
@@ -10,6 +10,7 @@ import pytest
 
 from gfcr import sweep
 from gfcr.errors import ConfigError
+from gfcr.launch.base import Job, JobEnd, Launcher, Watch
 from gfcr.search.base import Length, Round, Scores, StoppingRule
 from gfcr.studies.frames import run_rows
 from gfcr.sweep import decisions
@@ -26,6 +27,16 @@ VALUES: dict[str, Any] = {
     "seeds": [0, 1],
     "stopping": {"name": "halving", "first": 1, "factor": 2},
 }
+
+
+@final
+@dataclass(kw_only=True)
+class Backwards(Launcher):
+    """Runs trials in this process, the last one first."""
+
+    def run(self, jobs: Sequence[Job], *, begin: Watch, watch: Watch) -> Generator[JobEnd]:
+        """See `Launcher.run`."""
+        return Here().run(jobs[::-1], begin=begin, watch=watch)
 
 
 def load(folder: Path, **changes: Any) -> sweep.Study:
@@ -46,6 +57,17 @@ def halved(tmp_path_factory: pytest.TempPathFactory) -> "Halved":
 
 
 Halved = tuple[sweep.Study, list[sweep.TrialEnd]]
+
+
+def test_decisions_are_on_record_in_one_order_whichever_trial_ends_first(tmp_path: Path) -> None:
+    two = {name: VALUES["arms"][name] for name in "ab"}
+    short = {"arms": two, "trainer": {"name": "dry", "max_steps": 2}}
+    told: list[list[Any]] = []
+    for launcher in (Here(), Backwards()):
+        study = replace(load(tmp_path / type(launcher).__name__, **short), launcher=launcher)
+        sweep.run(study)
+        told.append([(line["arm"], [*line["scores"].items()]) for line in decisions.read(study)])
+    assert told[0] == told[1]
 
 
 @pytest.mark.slow
