@@ -48,7 +48,8 @@ def load(path: Path) -> Any:
         FileNotFoundError: there is no such file.
     """
     if not path.is_file():
-        raise FileNotFoundError(f"no file {path}.{near_file(path)}")
+        here = "" if path.is_absolute() else f" in {Path.cwd()}, from where paths of code count"
+        raise FileNotFoundError(f"no file {path}{here}.{near_file(path)}")
     name, file = name_of(path), path.resolve()
     if name not in sys.modules:
         module_spec = importlib.util.spec_from_file_location(name, file)

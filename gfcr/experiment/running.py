@@ -136,29 +136,26 @@ def _run(resolved: Resolved, *, records: RunFolder, asked: _Asked) -> dict[str, 
     records.create(card)
     write_atomic(resolved.folder / CONFIG, as_written(config))
     stands.keep(resolved.folder)
+    source: RunSource | None = None
     with ExitStack() as stack:
-        if resolved.schedule.overlaps:
-            placed = THROUGH in os.environ  # by whoever started this process
-            stack.enter_context(apart(servers=0 if placed else resolved.engine.servers))
-        say("starting the engine")
         try:
+            if resolved.schedule.overlaps:
+                placed = THROUGH in os.environ  # by whoever started this process
+                stack.enter_context(apart(servers=0 if placed else resolved.engine.servers))
+            say("starting the engine")
             engine = stack.enter_context(closing(_engine(resolved, model=model)))
-        except Exception as error:
-            ending.break_off(resolved, records=records, source=None, error=error)
-            raise
-        # It is closed before the engine, out of which it takes what is in flight.
-        pipeline = _pipeline(resolved, prepared, engine=engine, records=records)
-        stack.enter_context(closing(pipeline))
-        source = RunSource(
-            pipeline,
-            of=resolved,
-            records=records,
-            question=prepared.question,
-            pause=asked.until,
-            watch=asked.watch,
-        )
-        records.set_status("running")
-        try:
+            # It is closed before the engine, out of which it takes what is in flight.
+            pipeline = _pipeline(resolved, prepared, engine=engine, records=records)
+            stack.enter_context(closing(pipeline))
+            source = RunSource(
+                pipeline,
+                of=resolved,
+                records=records,
+                question=prepared.question,
+                pause=asked.until,
+                watch=asked.watch,
+            )
+            records.set_status("running")
             with _scheduled(resolved, work=source) as fed:
                 trained = _train(resolved, source=fed, model=model, asked=asked, records=records)
             # A library may have swallowed the interrupt, and the run would count as finished.

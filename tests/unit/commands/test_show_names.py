@@ -121,6 +121,7 @@ WRONG = {
     "{own}:reward": ["neither a part nor a strategy", "Halves, halved", "task.verifier"],
     "{own}": ["is a file", "own.py:NAME", "Halves, halved"],
     "{folder}/won.py:Halves": ["no file", "Did you mean 'own.py'? Mend"],
+    "won.py:Halves": ["no file won.py in /", ", from where paths of code count."],
     "filter/pod": ["unknown filter 'pod'", "Did you mean 'pods'"],
     "podds": ["unknown name 'podds'", "Did you mean 'pods'"],
     "no.module:Part": ["no.module:Part", "cannot be loaded"],
