@@ -49,6 +49,20 @@ def check(resolved: Resolved) -> None:
         )
 
 
+def uncorrected(resolved: Resolved) -> str:
+    """Returns a warning if the loss takes tokens of earlier policies for its own; empty if not."""
+    strategy, oldest = resolved.strategy, resolved.schedule.oldest
+    name = resolved.spec.get("schedule", {}).get("name")
+    heeded = strategy.correction is not None or strategy.loss.off_policy == "behaviour"
+    if not oldest or heeded or strategy.estimator in ("sft", "dpo"):
+        return ""
+    return (
+        f"WARNING: with schedule.name={name} tokens are of a policy up to {oldest} "
+        f"update{'s' * (oldest > 1)} ago, and the loss takes them for the present one's. Give "
+        "strategy.correction=truncated, or strategy.loss.off_policy=behaviour."
+    )
+
+
 def check_problems(resolved: Resolved, problems: Problems, *, codec: Codec, model: str) -> str:
     """Refuses prompts that the model cannot answer in as many tokens as asked for.
 

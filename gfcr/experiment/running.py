@@ -16,7 +16,7 @@ from gfcr.engine.base import Engine
 from gfcr.engine.server_process import THROUGH
 from gfcr.errors import ConfigError
 from gfcr.experiment import ending
-from gfcr.experiment.check import check
+from gfcr.experiment.check import check, uncorrected
 from gfcr.experiment.prepared import Prepared, prepare
 from gfcr.experiment.provenance import edited
 from gfcr.experiment.resolved import Resolved, resolve
@@ -130,6 +130,8 @@ def _run(resolved: Resolved, *, records: RunFolder, asked: _Asked) -> dict[str, 
     model = _model(resolved, say=say)
     prepared = prepare(resolved, model=model)
     say(prepared.about)
+    if warning := uncorrected(resolved):
+        say(warning)
     given = prepared.tags(resolved, model=model)
     check_same(resolved, given=given, held=held, accepted=asked.accept_data, say=say)
     card, stands = card_and_standing(resolved, given=given, held=held)

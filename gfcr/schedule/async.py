@@ -31,6 +31,10 @@ class Async(Schedule):
     `ready_first`: it learns from another one, as long as that makes none too old. `drop`: it learns
     from another one in any case, and what has become too old is dropped (ledger bin `stale`)."""
 
+    @property
+    def oldest(self) -> int:
+        return self.staleness
+
     def loads(self, version: int, *, at: Standing) -> bool:
         return True
 

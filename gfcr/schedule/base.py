@@ -41,6 +41,11 @@ class Schedule(Part):
     """Whether checkpoints are written only between batches, so that a resumed run repeats exactly;
     otherwise they include batches in the making, whose rollouts continue."""
 
+    @property
+    def oldest(self) -> int:
+        """Most updates between a token's policy and the one that learns from it."""
+        return int(self.overlaps)
+
     @abstractmethod
     def loads(self, version: int, *, at: Standing) -> bool:
         """Returns whether the engine gets this policy version now; versions come in order.

@@ -24,6 +24,10 @@ class Lag(Schedule):
     updates: Count = 1
     """Number of updates by which the policy that makes a batch is behind."""
 
+    @property
+    def oldest(self) -> int:
+        return self.updates
+
     def loads(self, version: int, *, at: Standing) -> bool:
         return not at.opened and version <= self._maker(at)
 

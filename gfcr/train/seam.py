@@ -178,9 +178,8 @@ class Feed(TrainerCallback):
             # transformers looks at it after every micro-batch, and so before the optimizer's step.
             trainer.control.should_training_stop = True
         self._sums = torch.zeros(TERMS, dtype=torch.float64, device=trainer.accelerator.device)
-        self._ready_at, self._told = time.perf_counter(), False
         made = steps_of(trainer, share, loss=self._job.loss, steps=self._steps, size=ranks.size)
-        self._taken = sum(not step.empty for step in made) / len(made)
+        self._taken, self._told = sum(not step.empty for step in made) / len(made), False
         self._ahead.extend(made)
         NOW.enter("training", of=self._steps.number * self._steps.micro_batches)
 
@@ -207,7 +206,8 @@ class Feed(TrainerCallback):
             return None
         policy = trainer.accelerator.unwrap_model(trainer.model)
         self.sync(policy, version=self._updates(trainer.state))
-        return self._job.source.next_batch()
+        batch, self._ready_at = self._job.source.next_batch(), time.perf_counter()  # of `train_s`
+        return batch
 
     def _updates(self, state: Any) -> int:
         """Returns the number of updates done; transformers counts optimizer steps."""

@@ -8,6 +8,7 @@ import pytest
 from gfcr import config as configs
 from gfcr import experiment, sweep
 from gfcr.errors import GfcrError
+from gfcr.experiment.check import uncorrected
 from gfcr.values import merging
 from tests.cases import over
 
@@ -142,3 +143,16 @@ def test_a_study_is_checked_whole_before_its_first_trial(tmp_path: Path) -> None
     values["search"] = {"space": {"strategy.group_sise": [4, 8]}}
     with pytest.raises(GfcrError, match="group_sise"):
         sweep.from_values(values, where="t")
+
+
+def test_what_nothing_corrects_is_warned_of() -> None:
+    def told(schedule: Any, **strategy: Any) -> str:
+        given = {**EXPERIMENT, "schedule": schedule, "strategy": {"name": "grpo", **strategy}}
+        return uncorrected(experiment.resolve(configs.experiment(given, where="x")))
+
+    late = {"name": "async", "staleness": 3}
+    assert "schedule.name=lag tokens are of a policy up to 1 update ago" in told("lag")
+    assert "up to 3 updates ago" in told(late)
+    heeded = told(late, correction="truncated") + told(late, loss={"off_policy": "behaviour"})
+    in_turn = told("sync") + told({"name": "async", "staleness": 0})
+    assert heeded + in_turn + told(late, loss={"estimator": "sft"}) == ""

@@ -228,7 +228,7 @@ class Drops(Correction):
     seen = 0
 
     def correct(self, update: Any) -> Any:
-        self.asked = update
+        self.asked, self.at = update, time.perf_counter()
         self.seen += len(update)
         masks = [u.rollout.mask_T.copy() for u in update]
         masks[0][:] = False
@@ -261,7 +261,7 @@ def test_a_correction_is_asked_of_what_is_trainable_and_what_it_masks_is_reporte
 
 def test_what_a_correction_measured_is_reported_with_its_own_update_the_last_included() -> None:
     source, trainer = Source([FOUR[:2], [], FOUR[:3]]), Trainer()
-    fed = feed(source, correction=Drops(), count=2)
+    fed = feed(source, correction=(by := Drops()), count=2)
     for update in range(3):
         trainer.state.global_step = update
         taken(fed, trainer, num=2)
@@ -270,6 +270,7 @@ def test_what_a_correction_measured_is_reported_with_its_own_update_the_last_inc
         logs = {"loss": 0.0, "learning_rate": 0.1, "grad_norm": 1.0}
         fed.on_log(None, trainer.state, None, logs=logs)
     assert [m.get("correction/seen") for m in source.reported] == [2.0, None, 5.0]
+    assert fed._ready_at < by.at, "its time is of training"
 
 
 # ---------------------------------------------------------------- passes
