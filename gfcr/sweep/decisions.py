@@ -96,8 +96,9 @@ def give_up(trial: Trial, *, why: str) -> dict[str, Any]:
 
 
 def _give_up(trial: Trial, *, why: str) -> dict[str, Any]:
-    resolved = experiment.resolve(trial.config)
-    folder, card = RunFolder(trial.folder), resolved.card()
+    resolved, folder = experiment.resolve(trial.config), RunFolder(trial.folder)
+    # Which data, versions and cores a run was made with is known to its own record alone.
+    card = folder.card() if folder.exists() else resolved.card()
     card = replace(card, tags={**card.tags, STOPPED: why})
     known = folder.result()
     if known is None:
@@ -110,6 +111,8 @@ def _give_up(trial: Trial, *, why: str) -> dict[str, Any]:
         # A new digest would hide that somebody had changed the result before.
         ended.check(folder)
         folder.create(card)
+        # The digest of its last result would contradict this one, if it were killed in between.
+        folder.set_status("running")
         ended.end(folder, status="stopped", result=result)
     resolved.tracker.start(folder.card(), folder=trial.folder)
     resolved.tracker.finish(status="stopped", result=result)

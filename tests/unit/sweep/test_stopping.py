@@ -17,6 +17,7 @@ from gfcr.sweep import decisions
 from gfcr.tracking import ended
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.local import Local
+from gfcr.tracking.names import DIGEST
 from tests.cases import over
 from tests.launchers import Here, values_of
 
@@ -120,10 +121,22 @@ def test_run_again_the_store_has_stopped_runs_too(tmp_path: Path, monkeypatch: A
     monkeypatch.setattr(Local, "finish", lambda self, *, status, result: told.append(status))
     arms = {name: {"strategy": {"group_size": size}} for name, size in {"a": 4, "b": 2}.items()}
     study = load(tmp_path, arms=arms, seeds=[0], metric="rollouts/all")
+    was = RunFolder.set_status
+
+    def killed(folder: RunFolder, status: Any, *, result: str | None = None) -> None:
+        if status == "stopped":
+            raise KeyboardInterrupt
+        was(folder, status, result=result)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(RunFolder, "set_status", killed)
+        sweep.run(study)
     for _ in range(2):
         told.clear()
         sweep.run(study)
         assert {"finished", "stopped"} <= {*told}
+    made_with = RunFolder(study.trials[1].folder).card().tags
+    assert {decisions.STOPPED, f"{DIGEST}training"} <= made_with.keys()
 
 
 @pytest.mark.whole
