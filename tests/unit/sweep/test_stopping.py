@@ -139,6 +139,17 @@ def test_run_again_the_store_has_stopped_runs_too(tmp_path: Path, monkeypatch: A
     assert {decisions.STOPPED, f"{DIGEST}training"} <= made_with.keys()
 
 
+def test_run_again_the_store_has_the_seeds_of_every_round(tmp_path: Path, monkeypatch: Any) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(Local, "finish", lambda self, *, status, result: told.append(status))
+    short = {"name": "dry", "max_steps": 1}
+    study = replace(load(tmp_path, arms={"a": {}}, trainer=short, stopping=None), stopping=Last())
+    for _ in range(2):
+        told.clear()
+        sweep.run(study)
+        assert told == ["finished"] * 2
+
+
 @pytest.mark.whole
 def test_without_the_rule_stopped_runs_go_on_as_if_never_stopped(tmp_path: Path) -> None:
     sweep.run(load(tmp_path / "a"))
@@ -176,7 +187,9 @@ class Last(StoppingRule):
 
 
 @pytest.mark.slow
-def test_an_arm_given_up_between_seeds_is_stopped_in_all_of_them(tmp_path: Path) -> None:
+def test_an_arm_given_up_between_seeds_is_stopped_in_all_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     arms = {name: {} for name in "abc"}
     study = replace(load(tmp_path, arms=arms, seeds=[0, 1, 2]), stopping=Last())
     ends = {e.trial.name: e for e in sweep.run(study)}
@@ -186,6 +199,8 @@ def test_an_arm_given_up_between_seeds_is_stopped_in_all_of_them(tmp_path: Path)
     begun: list[str] = []
     sweep.run(study, begin=lambda trial: begun.append(trial.name))
     assert not any(name.startswith("c/") for name in begun)
+    monkeypatch.setattr(Last, "give_up", lambda self, scores: {})
+    assert {e.status for e in sweep.run(study)} == {"cached", "finished"}, "the rule is another"
 
 
 @pytest.mark.slow
