@@ -56,7 +56,8 @@ def append(study: Study, line: Mapping[str, Any]) -> None:
     """Appends one line with the time, unless the last one of the arm and round says the same."""
     known = [{k: v for k, v in old.items() if k != "time"} for old in read(study)]
     alike = [old for old in known if all(old.get(k) == line.get(k) for k in ("arm", "round"))]
-    if dict(line) not in alike[-1:]:
+    # What a search has found best stands at the end, also where more candidates changed nothing.
+    if dict(line) not in (alike if "arm" in line else known)[-1:]:
         file = file_of(study)
         file.parent.mkdir(parents=True, exist_ok=True)
         text = _whole(file)
