@@ -100,8 +100,9 @@ class Sweep:
             reasons = decide(scores, current.until.at)
         else:
             reasons = rule.give_up(scores) if len(scores) > 1 else {}
-        # Every other arm is compared with it, to the end.
-        reasons.pop(self.study.baseline, None)
+        # A rule may name arms again that are stopped; with the baseline others are compared.
+        kept = (*self.stopped, self.study.baseline)
+        reasons = {arm: why for arm, why in reasons.items() if arm not in kept}
         decisions.write(
             self.study, number=number, until=current.until, scores=scores, reasons=reasons
         )

@@ -201,6 +201,8 @@ def test_an_arm_given_up_between_seeds_is_stopped_in_all_of_them(
     assert not any(name.startswith("c/") for name in begun)
     monkeypatch.setattr(Last, "give_up", lambda self, scores: {})
     assert {e.status for e in sweep.run(study)} == {"cached", "finished"}, "the rule is another"
+    monkeypatch.setattr(Last, "give_up", lambda self, scores: {"c": "once and again"})
+    assert [e.status for e in sweep.run(study)] == ["cached", "cached", "stopped"] * 3
 
 
 @pytest.mark.slow
