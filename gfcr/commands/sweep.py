@@ -41,15 +41,15 @@ def run(options: argparse.Namespace) -> Outcome:
     overrides = [*launcher, *options.overrides]  # its own keys come on top
     study = sweep.load(options.study, overrides=overrides)
     tell_dropped(options.study, overrides=overrides)
-    if options.arms is not None:
-        study = study.only(options.arms.split(","))
-    study = replace(study, accept_data=options.accept == "data")
+    chosen = study if options.arms is None else study.only(options.arms.split(","))
+    chosen = replace(chosen, accept_data=options.accept == "data")
     if options.dry_run:
-        return _rehearsed(study, fresh=options.fresh)
-    ends = run_study(study, fresh=options.fresh)
-    text = "\n".join([_text(ends), *sweep.notes(study, ends=ends)])
+        return _rehearsed(chosen, fresh=options.fresh)
+    ends = run_study(chosen, fresh=options.fresh)
+    text = "\n".join([_text(ends), *sweep.notes(chosen, ends=ends)])
     code = 1 if sweep.problems(ends) else 0
-    data = data_of(study, ends=ends)
+    data = data_of(chosen, ends=ends)
+    # The table is of all arms: others may have been run before.
     return Outcome(data=data, text=[text, *_reported(study, ends=ends)], code=code)
 
 

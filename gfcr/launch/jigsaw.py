@@ -18,7 +18,7 @@ from gfcr.launch import slowdowns
 from gfcr.launch.base import Job, JobEnd, Launcher, Watch
 from gfcr.launch.forked import Forks, libraries_of
 from gfcr.launch.lending import Lender, Lent, even
-from gfcr.launch.process import TrialProcess, first_free
+from gfcr.launch.process import TrialProcess, first_free, is_taken
 from gfcr.process.lease import Lease, rows
 from gfcr.values.ranges import Count, File
 
@@ -93,7 +93,10 @@ class Jigsaw(Launcher):
                     if (result := process.wait(0)) is not None:
                         del running[job.name]
                         lender.end(job.name)
-                        yield JobEnd(job=job, result=result)
+                        if is_taken(job, result):
+                            waiting.append(job)
+                        else:
+                            yield JobEnd(job=job, result=result)
                 while len(running) < most and (job := first_free(waiting)) is not None:
                     waiting.remove(job)
                     begin(job)

@@ -11,7 +11,7 @@ from annotated_types import Interval
 from gfcr.launch.base import Job, JobEnd, Launcher, Watch
 from gfcr.launch.cores import Machine, Share, largest, share
 from gfcr.launch.forked import Forks, libraries_of
-from gfcr.launch.process import TrialProcess, first_free
+from gfcr.launch.process import TrialProcess, first_free, is_taken
 
 _POLL_S = 0.5
 
@@ -53,4 +53,7 @@ class Local(Launcher):
                     if result is not None:
                         del running[job.name]
                         idle.append(cores)
-                        yield JobEnd(job=job, result=result)
+                        if is_taken(job, result):
+                            waiting.append(job)
+                        else:
+                            yield JobEnd(job=job, result=result)

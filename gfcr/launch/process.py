@@ -4,10 +4,11 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
+from gfcr.errors import FolderInUse
 from gfcr.launch.base import Job
 from gfcr.launch.child import LENT
 from gfcr.launch.forked import Forks
@@ -99,6 +100,11 @@ class TrialProcess:
 def first_free(waiting: Sequence[Job]) -> Job | None:
     """Returns the first trial that no other process runs, such as a second sweep of the study."""
     return next((job for job in waiting if not is_locked(job.folder)), None)
+
+
+def is_taken(job: Job, result: Mapping[str, Any]) -> bool:
+    """Returns whether a trial did not run because another process does, begun meanwhile."""
+    return result.get("type") == FolderInUse.__name__ and is_locked(job.folder)
 
 
 def _parse(text: str, *, log: Path, code: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from annotated_types import Interval
 from gfcr.code import optional
 from gfcr.errors import ConfigError, GfcrError
 from gfcr.launch.base import Job, JobEnd, Launcher, Watch
+from gfcr.launch.process import is_taken
 from gfcr.launch.remote import absolute, run_trial, stamp
 from gfcr.tracking.lock import is_locked
 from gfcr.values.ranges import Natural, Word
@@ -76,7 +77,11 @@ class Slurm(Launcher):
                         watch(one.job)
                     if one.submitted.done():
                         del queued[name]
-                        yield JobEnd(job=one.job, result=_result(one.submitted))
+                        result = _result(one.submitted)
+                        if is_taken(one.job, result):
+                            waiting.append(one.job)
+                        else:
+                            yield JobEnd(job=one.job, result=result)
         finally:
             _cancel(list(queued.values()))
 

@@ -213,13 +213,15 @@ class SharedBudget:
 def budget_of(runs: Sequence[RunRecord], *, baseline: Sequence[RunRecord]) -> SharedBudget:
     """Compares the budgets of two arms by what they spent.
 
-    Bounds that ended runs are the study's budget: all of them must be equal. Arms that one bound
+    Bounds that ended runs are the study's budget: all of them must be equal. One that is met in a
+    run's last update has ended nothing. Arms that one bound
     ended differ by their last update, which must not be most of the run: `_LAST_UPDATE`. If none
     did, equal updates or tokens are an equal budget. Equal seconds alone are not, since a run can
     be made slower at will.
     """
     ends = {_bound(run) for run in (*runs, *baseline)}
-    bounds = {_SPENT[end[0]] for end in ends if end is not None}
+    cut = {_bound(run) for run in (*runs, *baseline) if not _is_whole(run)}
+    bounds = {_SPENT[end[0]] for end in cut if end is not None}
     one = bounds and len(ends) == 1
     pairs = {
         "updates": (_mean(runs, "updates"), _mean(baseline, "updates")),
@@ -256,6 +258,11 @@ def _bound(run: RunRecord) -> tuple[str, str | None] | None:
     """Returns the name and size of the budget that ended a run; None if none did."""
     name = result_of(run).get("stopped_by")
     return None if name is None else (str(name), run.params.get(f"budget.{name}"))
+
+
+def _is_whole(run: RunRecord) -> bool:
+    """Returns whether a run made all the updates that it was to make."""
+    return run.params.get("trainer.max_steps") == str(result_of(run).get("updates"))
 
 
 def _rollout_tokens(run: RunRecord) -> float | None:

@@ -13,6 +13,7 @@ from gfcr.planning.history import calibrate, read_history
 from gfcr.planning.record import ALPHA, POWER, StudyPlan
 from gfcr.stats.power import detectable, seeds_needed
 from gfcr.sweep import Study
+from gfcr.tracking.names import HELDOUT
 from gfcr.tracking.records import RunRecord
 from gfcr.values.ranges import Checked, Fraction, Share
 
@@ -41,14 +42,15 @@ def plan(
     Args:
         study: what `gfcr.sweep.load` returned.
         effect: difference of the held-out score for which the seeds needed are wanted; the study's
-            minimum effect of interest by default.
+            minimum effect of interest by default, where that is of this score and not 0.
         calibrated: whether to run two updates of each arm whose cost no finished run shows.
         assumed: the variance to assume where no earlier runs show it.
 
     Raises:
         ConfigError: `effect` is not positive.
     """
-    effect = study.minimum_effect if effect is None else effect
+    if effect is None and study.metric == HELDOUT:
+        effect = study.minimum_effect or None
     if effect is not None and effect <= 0:
         raise ConfigError(f"effect={effect:g} is not allowed: give a difference > 0, e.g. 0.05.")
     history, guess = read_history(study), assumed or Assumed()

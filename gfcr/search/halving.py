@@ -54,8 +54,8 @@ class Halving(StoppingRule):
         """See `StoppingRule.expected_share`: the kept arms at each rung, and the baseline."""
         total = length.updates if self.resource == "updates" else length.generated_tokens
         assert total is not None, "rounds() has checked the rule"
-        rounds = len(self.rounds(seeds=(0,), length=length))
-        ends = [*(self.first * self.factor**n for n in range(rounds - 1)), total]
+        rounds = self.rounds(seeds=(0,), length=length)
+        ends = [total if each.until is None else each.until.at for each in rounds]
         spent, alive, before = 0.0, arms, 0
         for end in ends:
             spent += min(arms, alive + (alive < arms)) * (end - before)

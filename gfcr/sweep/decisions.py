@@ -56,7 +56,8 @@ def append(study: Study, line: Mapping[str, Any]) -> None:
     """Appends one line with the time, unless the last one of the arm and round says the same."""
     known = [{k: v for k, v in old.items() if k != "time"} for old in read(study)]
     alike = [old for old in known if all(old.get(k) == line.get(k) for k in ("arm", "round"))]
-    if dict(line) not in alike[-1:]:
+    # What a search has found best stands at the end, also where more candidates changed nothing.
+    if dict(line) not in (alike if "arm" in line else known)[-1:]:
         file = file_of(study)
         file.parent.mkdir(parents=True, exist_ok=True)
         text = _whole(file)
@@ -96,8 +97,9 @@ def give_up(trial: Trial, *, why: str) -> dict[str, Any]:
 
 
 def _give_up(trial: Trial, *, why: str) -> dict[str, Any]:
-    resolved = experiment.resolve(trial.config)
-    folder, card = RunFolder(trial.folder), resolved.card()
+    resolved, folder = experiment.resolve(trial.config), RunFolder(trial.folder)
+    # Which data, versions and cores a run was made with is known to its own record alone.
+    card = folder.card() if folder.exists() else resolved.card()
     card = replace(card, tags={**card.tags, STOPPED: why})
     known = folder.result()
     if known is None:
@@ -110,6 +112,8 @@ def _give_up(trial: Trial, *, why: str) -> dict[str, Any]:
         # A new digest would hide that somebody had changed the result before.
         ended.check(folder)
         folder.create(card)
+        # The digest of its last result would contradict this one, if it were killed in between.
+        folder.set_status("running")
         ended.end(folder, status="stopped", result=result)
     resolved.tracker.start(folder.card(), folder=trial.folder)
     resolved.tracker.finish(status="stopped", result=result)

@@ -28,7 +28,7 @@ def screening(factors: int) -> Signs:
     Main effects are clear of each other and mixed with interactions of two factors: for finding the
     few factors that matter.
     """
-    runs = next(n for n in (4, 8, 12, 16, 20, 24, 32) if n > factors)
+    runs = next(n for n in (2, 4, 8, 12, 16, 20, 24, 32) if n > factors)
     if runs in _CYCLES:
         row = np.array([1 if sign == "+" else -1 for sign in _CYCLES[runs]], np.int8)
         cycle = [np.roll(row, shift) for shift in range(runs - 1)]

@@ -53,8 +53,8 @@ def expand(factors: object, *, design: object, where: str) -> dict[str, Cell]:
 
     Raises:
         ConfigError: a design of two levels with more, or with more than 31 factors, a factor with
-            fewer than two levels, a level that is no mapping, a name with `+` or `/`, two arms of
-            one name, or two factors that set the same key.
+            fewer than two levels, a level that is no mapping, a name with `+` or `/`, or two
+            factors that set the same key.
     """
     if design not in DESIGNS:
         raise unknown_name(str(design), kind="design", allowed=DESIGNS, where=where)
@@ -62,16 +62,8 @@ def expand(factors: object, *, design: object, where: str) -> dict[str, Cell]:
     checked = {factor: levels_of(factor, levels, where=where) for factor, levels in given.items()}
     _check_apart(checked, where=where)
     _check_two_levels(checked, design=str(design), where=where)
-    arms: dict[str, Cell] = {}
-    for chosen in _chosen(checked, design=str(design)):
-        cell = _cell(checked, chosen)
-        if cell.name in arms:
-            raise ConfigError(
-                f"{where}: factors: two arms are called '{cell.name}': give the levels of "
-                "different factors different names."
-            )
-        arms[cell.name] = cell
-    return arms
+    cells = (_cell(checked, chosen) for chosen in _chosen(checked, design=str(design)))
+    return {cell.name: cell for cell in cells}
 
 
 def levels_of(factor: str, levels: object, *, where: str) -> dict[str, dict[str, Any]]:
@@ -83,9 +75,13 @@ def levels_of(factor: str, levels: object, *, where: str) -> dict[str, dict[str,
     place = f"{where}: factors.{factor}"
     if isinstance(levels, list):
         values = cast("list[Any]", levels)
-        levels = {_name_of(value): {factor: value} for value in values}
-        if len(levels) < len(values):
-            raise ConfigError(f"{place}={values} is not allowed: give different values.")
+        called = [_name_of(value) for value in values]
+        if again := [name for name in called if called.count(name) > 1]:
+            raise ConfigError(
+                f"{place}={values}: two are called '{again[0]}': give different values, or levels "
+                f"by names of your own, {{one: {{{factor}: VALUE}}, other: {{...}}}}."
+            )
+        levels = {name: {factor: value} for name, value in zip(called, values, strict=True)}
     given = mapping(levels, where=place, example="{small: {group_size: 4}, large: {...}}")
     if len(given) < 2:
         raise ConfigError(f"{place} has {len(given)} level: give two or more.")

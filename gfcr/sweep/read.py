@@ -8,6 +8,7 @@ from gfcr import config as configs
 from gfcr import experiment, registry
 from gfcr.errors import ConfigError, shown
 from gfcr.experiment.check import check
+from gfcr.search.halving import Halving
 from gfcr.search.space import Search, nested
 from gfcr.sweep import factors, multirun
 from gfcr.sweep.study import Candidates, Study, Trial
@@ -52,6 +53,11 @@ def from_values(values: Mapping[str, Any], *, where: str) -> Study:
     launcher = registry.build("launcher", place["launcher"], where="launcher")
     rule = shared.pop("stopping", None)
     stopping = registry.build("stopping", rule, where="stopping") if rule is not None else None
+    if spec and stopping and not (isinstance(stopping, Halving) and len(spec.objectives) == 1):
+        raise ConfigError(
+            f"{where}: stopping in a search is by halving, and with one objective: Optuna has no "
+            "other. Give stopping.name=halving and one of search.objectives, or leave stopping out."
+        )
     baseline = str(shared.get("baseline") or next(iter(arms)))
     if baseline not in arms:
         raise ConfigError(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any, TypeAlias, final
@@ -47,16 +47,19 @@ class Sweep:
     """Names of the trials that had finished before."""
     stopped: set[str] = field(default_factory=set[str])
     """Names of the arms that were stopped early."""
+    over: set[str] = field(default_factory=set[str])
+    """Names of the trials that are run no more: they failed, or were run to their end."""
 
     def run(self, rounds: Sequence[Round], *, decide: Decide | None = None) -> list[TrialEnd]:
         """Runs all rounds; between them it asks the study's rule, or `decide`."""
         for trial in () if self.fresh else self.study.trials:
             if trial.finished:
                 self.finished.add(trial.name)
-        for number, current in enumerate(rounds):
-            self._run_round(current, final=number == len(rounds) - 1)
-            if number < len(rounds) - 1:
-                self._decide(current, number=number, decide=decide)
+        *earlier, last = rounds
+        for number, current in enumerate(earlier):
+            self._run_round(current, final=False)
+            self._decide(current, number=number, decide=decide)
+        self._run_round(replace(last, seeds=tuple(self.study.seeds)), final=True)
         return [self.ends[trial.name] for trial in self.study.trials]
 
     def _run_round(self, current: Round, *, final: bool) -> None:
@@ -66,7 +69,8 @@ class Sweep:
         for trial in trials.values():
             known = result_at(trial.folder)
             over = self._starts_over(trial)
-            # The last round asks finished trials too: they see to it that the store has them.
+            # The last round asks all that have ended before: the store is to have what finished,
+            # and what another rule had stopped goes on.
             if not (final or over) and known and _has_reached(known, until=current.until):
                 self.ends[trial.name] = self._end(trial, result=known)
             else:
@@ -81,7 +85,10 @@ class Sweep:
         )
         with closing(running) as ends:
             for end in ends:
-                self.ends[end.job.name] = self._end(trials[end.job.name], result=end.result)
+                found = self._end(trials[end.job.name], result=end.result)
+                self.ends[end.job.name] = found
+                if current.until is None or found.status == "failed":
+                    self.over.add(end.job.name)
 
     def _decide(self, current: Round, *, number: int, decide: Decide | None) -> None:
         """Asks the rule, records its decisions, and marks the arms that it stops."""
@@ -93,8 +100,9 @@ class Sweep:
             reasons = decide(scores, current.until.at)
         else:
             reasons = rule.give_up(scores) if len(scores) > 1 else {}
-        # Every other arm is compared with it, to the end.
-        reasons.pop(self.study.baseline, None)
+        # A rule may name arms again that are stopped; with the baseline others are compared.
+        kept = (*self.stopped, self.study.baseline)
+        reasons = {arm: why for arm, why in reasons.items() if arm not in kept}
         decisions.write(
             self.study, number=number, until=current.until, scores=scores, reasons=reasons
         )
@@ -104,8 +112,7 @@ class Sweep:
             self._give_up(arm, why=f"after {place}: {why}")
 
     def _wanted(self, trial: Trial, current: Round) -> bool:
-        end = self.ends.get(trial.name)
-        over = trial.config.name in self.stopped or (end is not None and end.status == "failed")
+        over = trial.config.name in self.stopped or trial.name in self.over
         return not over and trial.config.seed in current.seeds
 
     def _starts_over(self, trial: Trial) -> bool:

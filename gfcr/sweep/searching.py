@@ -1,6 +1,8 @@
 """Runs a study or a search, whose sampler chooses arms in batches by earlier results."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import isfinite, nan
 from statistics import fmean
@@ -37,14 +39,18 @@ def run(
     sweep = Sweep(study=study, fresh=fresh, begin=begin, watch=watch)
     if study.search is None:
         return sweep.run(rounds_of(study))
+    rule = study.stopping
+    halving = (rule.first, rule.factor) if isinstance(rule, Halving) else None
+    searcher = Searcher(study.search.spec, halving=halving)
+    hunt = _Search(study=study, searcher=searcher, fresh=fresh, begin=begin, watch=watch)
     ends = sweep.run(rounds_of(study)[-1:])
-    hunt = _Search(study=study, searcher=_searcher(study), fresh=fresh, begin=begin, watch=watch)
     left = study.search.spec.trials
     while left:
         batch = min(left, study.search.spec.batch)
         ends += hunt.run_batch(batch)
         left -= batch
-    hunt.write_best(least=_mean(ends[: len(study.trials)]) - (study.minimum_effect or MARGIN))
+    margin = MARGIN if study.minimum_effect is None else study.minimum_effect
+    hunt.write_best(least=_mean(ends[: len(study.trials)]) - margin)
     return ends
 
 
@@ -58,22 +64,12 @@ def unfolded(study: Study) -> Study:
     lines = [line for line in decisions.read(study) if line["decision"] == "asked"]
     space = study.search.spec.space.keys()  # those of an earlier one are no arms of this file
     asked = {d["arm"]: d["values"] for d in lines if d["values"].keys() == space}
-    trials = [trial for arm, values in asked.items() for trial in study.search.make(arm, values)]
+    trials = list[Trial]()
+    for arm, values in asked.items():
+        with suppress(ConfigError):  # the rest of the file was edited, and leaves no such arm
+            trials += study.search.make(arm, values)
     levels = {arm: {key: str(v) for key, v in values.items()} for arm, values in asked.items()}
     return replace(study, trials=(*study.trials, *trials), levels=levels, search=None)
-
-
-def _searcher(study: Study) -> Searcher:
-    assert study.search is not None
-    rule, spec = study.stopping, study.search.spec
-    if rule is None:
-        return Searcher(spec)
-    if not isinstance(rule, Halving) or len(spec.objectives) > 1:
-        raise ConfigError(
-            "stopping in a search is by halving, and with one objective: Optuna has no other. Give "
-            "stopping.name=halving and one of search.objectives, or leave stopping out."
-        )
-    return Searcher(spec, halving=(rule.first, rule.factor))
 
 
 @final
@@ -90,17 +86,21 @@ class _Search:
     def run_batch(self, size: int) -> list[TrialEnd]:
         """Asks the sampler for candidates, runs them in rounds, and reports their results."""
         assert self.study.search is not None
-        asked = [self.searcher.ask() for _ in range(size)]
-        numbers = {_name(number): number for number, _ in asked}
-        trials = [
-            t for number, values in asked for t in self.study.search.make(_name(number), values)
-        ]
-        sub = replace(self.study, trials=tuple(trials))
-        sweep = Sweep(study=sub, fresh=self.fresh, begin=self.begin, watch=self.watch)
-        for number, values in asked:
+        numbers, trials = dict[str, int](), list[Trial]()
+        for number, values in [self.searcher.ask() for _ in range(size)]:
             line = {"arm": _name(number), "decision": "asked", "values": values}
+            try:
+                trials += self.study.search.make(_name(number), values)
+                numbers[_name(number)] = number
+            except ConfigError as error:
+                # Each value fits by itself, and not beside the others.
+                print(f"gfcr: candidate {_name(number)} is left out: {error}", file=sys.stderr)
+                self.searcher.tell(number, None)
+                line |= {"decision": "left out", "why": str(error)}
             # It is written before they run: an interrupted search is known by these lines.
             decisions.append(self.study, line)
+        sub = replace(self.study, trials=tuple(trials))
+        sweep = Sweep(study=sub, fresh=self.fresh, begin=self.begin, watch=self.watch)
 
         def decide(scores: Mapping[str, Mapping[int, float]], step: int) -> dict[str, str]:
             return {

@@ -293,6 +293,7 @@ def test_a_sweep_ends_with_its_leaderboard(tmp_path: Path) -> None:
     ]
     for text in swept:
         assert board in text and text.index(board) < text.index("HTML report: ")
+    assert board in gfcr("sweep", study, "--arms", "rloo").stdout
     report = tmp_path / "runs" / "t" / "leaderboard.html"
     report.unlink()
     for spoil in (report.mkdir, lambda: (tmp_path / "store.db").write_text("no store")):

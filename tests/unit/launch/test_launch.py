@@ -68,6 +68,18 @@ def test_a_folder_that_a_node_lacks_is_named(tmp_path: Path) -> None:
         job.folder.parent.mkdir(parents=True, exist_ok=True)
 
 
+def test_a_trial_that_another_sweep_begins_at_the_same_moment_is_left_until_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = [{"status": "failed", "type": "FolderInUse"}, {"status": "finished"}]
+    locks = iter([False, True])
+    trial = SimpleNamespace(wait=lambda seconds: answers.pop(0))
+    monkeypatch.setattr("gfcr.launch.process.is_locked", lambda folder: next(locks, False))
+    monkeypatch.setattr("gfcr.launch.local.TrialProcess", lambda job, **how: trial)
+    (end,) = launched(Local(parallel=1), jobs(tmp_path)[:1])
+    assert end.result == {"status": "finished"}
+
+
 def test_what_a_task_raises_is_told_as_what_it_is_and_a_lost_node_as_lost() -> None:
     class RayError(Exception): ...
 

@@ -280,6 +280,10 @@ def test_two_bounds_or_one_of_two_sizes_have_to_be_met_alike():
     assert budget(*mixed).told == (
         "equal budget in seconds and verifier calls; arm for baseline: 80 for 40 updates",
     )
+    last = ran(40, 1000, 60, by="generated_tokens")
+    assert budget(last, ran(40, 800, 60)).unequal
+    last = replace(last, params={**last.params, "trainer.max_steps": "40"})
+    assert not budget(last, ran(40, 800, 60)).unequal, "it would have ended there anyway"
     calls = ran(40, 1000, 60, by="verifier_calls", calls=100)
     assert budget(calls, ran(40, 1000, 60, calls=50)).unequal == (
         "unequal budgets, arm for baseline: 40 for 40 updates, 1,000 for 1,000 tokens, 60 for 60 "

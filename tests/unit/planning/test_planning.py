@@ -230,6 +230,9 @@ def test_the_file_s_minimum_effect_is_asked_about(tmp_path: Path) -> None:
     plan = planning.plan(load(tmp_path, minimum_effect=0.3))
     assert plan.effect == 0.3 and plan.seeds_for_effect
     assert planning.plan(load(tmp_path, minimum_effect=0.3), effect=0.2).effect == 0.2
+    for other in ({"minimum_effect": 0}, {"minimum_effect": 50, "metric": "length/all/mean"}):
+        alone = load(tmp_path, arms={"grpo": {}}, **other)
+        assert planning.plan(alone).effect is None
 
 
 def test_stopping_leaves_a_share_of_the_cost(tmp_path: Path) -> None:

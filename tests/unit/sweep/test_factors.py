@@ -147,6 +147,9 @@ def test_any_key_that_arms_may_differ_in_is_crossed(tmp_path: Path) -> None:
         )
     with pytest.raises(ConfigError, match="give different values"):
         load(tmp_path, factors={"sampling.top_k": [1, 1]})
+    rounds = [{"name": "dapo", "max_rounds": n} for n in (2, 4)]
+    with pytest.raises(ConfigError, match=r"two are called 'dapo': give different values, or"):
+        load(tmp_path, factors={"strategy": rounds})
     with pytest.raises(ConfigError, match=r"arms are compared on one question"):
         load(tmp_path, factors={"evaluation.prompts": [2, 4]})
 

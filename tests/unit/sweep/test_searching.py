@@ -1,6 +1,7 @@
 """Studies that search for their arms, on the fake engine in this process."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,33 @@ def test_a_search_edited_or_put_back_has_the_candidates_of_its_file(tmp_path: Pa
     assert len(decisions.read(load(tmp_path))) == 3, "what was said last is not said again"
     space = {"space": {"prompts": [2, 3]}}
     assert asked(one, search=space, strategy="rloo") == {}
+    study, best = load(tmp_path), {"decision": "best", "arms": []}
+    for line in (best, {"arm": "c001", "decision": "asked", "values": one}, best, best):
+        decisions.append(study, line)
+    assert [line["decision"] for line in decisions.read(study)][-3:] == ["best", "asked", "best"]
+
+
+@pytest.mark.slow
+def test_a_candidate_that_cannot_be_is_left_out_and_the_search_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study, refused = load(tmp_path, seeds=[0]), {"c001"}
+    search = study.search
+    assert search is not None
+
+    def make(arm: str, values: Any) -> Sequence[sweep.Trial]:
+        if arm in refused:
+            raise ConfigError("these two do not go together")
+        return search.make(arm, values)
+
+    study = replace(study, search=replace(search, make=make))
+    ends = sweep.run(study)
+    assert [e.trial.config.name for e in ends] == ["base", "c000", "c002"]
+    assert "c001 is left out: these two do not go" in capsys.readouterr().err
+    (line,) = [d for d in decisions.read(study) if d["decision"] == "left out"]
+    assert line["arm"] == "c001" and "together" in line["why"]
+    refused.add("c000")
+    assert [*sweep.unfolded(study).arms] == ["base", "c002"]
 
 
 @pytest.mark.slow
@@ -159,6 +187,7 @@ BAD = {
         },
         "one objective",
     ),
+    "another rule": ({"stopping": {"name": "wilcoxon"}, "seeds": [0, 1, 2, 3, 4]}, "by halving"),
     "the budget": ({"search": {"space": {"trainer.max_steps": [4, 8]}}}, "one question"),
     "no such knob": ({"search": {"space": {"strategy.group_sise": [4, 8]}}}, "group_sise"),
 }
@@ -168,4 +197,4 @@ BAD = {
 def test_a_search_that_cannot_be_says_why(case: str, tmp_path: Path) -> None:
     changes, words = BAD[case]
     with pytest.raises(ConfigError, match=words):
-        sweep.run(load(tmp_path, **changes))
+        load(tmp_path, **changes)

@@ -17,6 +17,7 @@ from gfcr.sweep import decisions
 from gfcr.tracking import ended
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.local import Local
+from gfcr.tracking.names import DIGEST
 from tests.cases import over
 from tests.launchers import Here, values_of
 
@@ -120,10 +121,33 @@ def test_run_again_the_store_has_stopped_runs_too(tmp_path: Path, monkeypatch: A
     monkeypatch.setattr(Local, "finish", lambda self, *, status, result: told.append(status))
     arms = {name: {"strategy": {"group_size": size}} for name, size in {"a": 4, "b": 2}.items()}
     study = load(tmp_path, arms=arms, seeds=[0], metric="rollouts/all")
+    was = RunFolder.set_status
+
+    def killed(folder: RunFolder, status: Any, *, result: str | None = None) -> None:
+        if status == "stopped":
+            raise KeyboardInterrupt
+        was(folder, status, result=result)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(RunFolder, "set_status", killed)
+        sweep.run(study)
     for _ in range(2):
         told.clear()
         sweep.run(study)
         assert {"finished", "stopped"} <= {*told}
+    made_with = RunFolder(study.trials[1].folder).card().tags
+    assert {decisions.STOPPED, f"{DIGEST}training"} <= made_with.keys()
+
+
+def test_run_again_the_store_has_the_seeds_of_every_round(tmp_path: Path, monkeypatch: Any) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(Local, "finish", lambda self, *, status, result: told.append(status))
+    short = {"name": "dry", "max_steps": 1}
+    study = replace(load(tmp_path, arms={"a": {}}, trainer=short, stopping=None), stopping=Last())
+    for _ in range(2):
+        told.clear()
+        sweep.run(study)
+        assert told == ["finished"] * 2
 
 
 @pytest.mark.whole
@@ -163,7 +187,9 @@ class Last(StoppingRule):
 
 
 @pytest.mark.slow
-def test_an_arm_given_up_between_seeds_is_stopped_in_all_of_them(tmp_path: Path) -> None:
+def test_an_arm_given_up_between_seeds_is_stopped_in_all_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     arms = {name: {} for name in "abc"}
     study = replace(load(tmp_path, arms=arms, seeds=[0, 1, 2]), stopping=Last())
     ends = {e.trial.name: e for e in sweep.run(study)}
@@ -173,6 +199,10 @@ def test_an_arm_given_up_between_seeds_is_stopped_in_all_of_them(tmp_path: Path)
     begun: list[str] = []
     sweep.run(study, begin=lambda trial: begun.append(trial.name))
     assert not any(name.startswith("c/") for name in begun)
+    monkeypatch.setattr(Last, "give_up", lambda self, scores: {})
+    assert {e.status for e in sweep.run(study)} == {"cached", "finished"}, "the rule is another"
+    monkeypatch.setattr(Last, "give_up", lambda self, scores: {"c": "once and again"})
+    assert [e.status for e in sweep.run(study)] == ["cached", "cached", "stopped"] * 3
 
 
 @pytest.mark.slow
