@@ -137,7 +137,12 @@ class DropIn:
         seed: int,
     ) -> None:
         self.engine, self._strategy = engine, strategy
-        self._known = {p.text: p for p in (*problems.train, *problems.heldout)}
+        self._known: dict[str, Prompt | None] = {}
+        """The task's problems by text; None where several with other answers have it."""
+        for prompt in (*problems.train, *problems.heldout):
+            other = self._known.setdefault(prompt.text, prompt)
+            if other is not None and other.answer != prompt.answer:
+                self._known[prompt.text] = None
         self._scored = not isinstance(task, _Unscored)
         self._floor = Floor(engine=engine, codec=codec, desk=Desk(task), seed=seed)
         self._trainer: Any = None
@@ -162,10 +167,10 @@ class DropIn:
 
     def _generate(self, prompts: Sequence[TrlPrompt], *, counts: Sequence[int]) -> list[Rollout]:
         made = [self._prompt(p) for p in prompts]
-        view = self._view(made, group_size=max(counts))
+        floor = replace(self._floor, ledger=Ledger())  # of this call: nobody asks for its bins
+        view = self._view(made, floor=floor, group_size=max(counts))
         seen = shown(view)
         generate, watchers = self._strategy.generate, self._strategy.hooks(Watcher)
-        floor = replace(self._floor, ledger=Ledger())  # of this call: nobody asks for its bins
         runner = Runner(floor, generate=generate, watchers=watchers)
         for index, (prompt, num) in enumerate(zip(made, counts, strict=True)):
             use = (view.version, self._trainer.model.training, prompt.id)
@@ -201,12 +206,18 @@ class DropIn:
                 "it cannot be verified: make the dataset of `task.problems(codec).train`, or leave "
                 "`task` out and give GRPOTrainer a reward function of your own."
             )
-        return replace(self._known[text], tokens=prompt.tokens)
+        if (known := self._known[text]) is None:
+            raise ConfigError(
+                f"the prompt {text[:60]!r} is that of several problems of the task, with other "
+                "answers, and TRL tells a rollout_func the prompt alone: leave all but one out, or "
+                "use `gfcr.drop_in.GRPOTrainer(..., strategy=...)`."
+            )
+        return replace(known, tokens=prompt.tokens)
 
-    def _view(self, prompts: Sequence[Prompt], *, group_size: int) -> RunView:
+    def _view(self, prompts: Sequence[Prompt], *, floor: Floor, group_size: int) -> RunView:
         args = self._trainer.args
         return RunView(
-            self._floor,
+            floor,
             step=self.engine.version,
             target=len(prompts),
             group_size=group_size,

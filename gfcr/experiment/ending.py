@@ -4,20 +4,20 @@ import errno
 import os
 import shutil
 import traceback
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from gfcr.errors import FolderLost, StoreError
+from gfcr.errors import CheckpointError, FolderLost, StoreError
 from gfcr.experiment.provenance import went_on
 from gfcr.experiment.resolved import Resolved
 from gfcr.experiment.source import RunSource
 from gfcr.process.signals import Interrupted
 from gfcr.tracking import ended
 from gfcr.tracking.folder import RunFolder
-from gfcr.train import checkpoint
+from gfcr.train import checkpoint, state_file
 
 _DISK: Final = {
     errno.ENOSPC: "free some space",
@@ -78,7 +78,7 @@ def break_off(
         # What the run will make again is no use to anyone, and its room is needed for these lines.
         # (A file that is still open keeps it.)
         traceback.clear_frames(error.__traceback__)
-        records.make_room(updates=updates)
+        records.make_room(updates=updates, kept=_vouched(last))
         for cut in checkpoints.glob("*.incomplete"):
             shutil.rmtree(cut, ignore_errors=True)
         result |= {"status": "failed", "error": str(problem)}
@@ -94,6 +94,15 @@ def break_off(
         with suppress(OSError):
             records.drop_halves()
             records.set_status(result["status"])
+
+
+def _vouched(last: Path | None) -> Collection[str]:
+    """Returns the rollout files that a checkpoint needs: of batches made ahead of it, too."""
+    if last is not None:
+        with suppress(CheckpointError):
+            state = state_file.read(last)
+            return state.get("work", state)["mark"].rollouts
+    return ()
 
 
 def disk_problem(error: BaseException, *, folder: Path) -> StoreError | None:

@@ -177,24 +177,25 @@ class Ahead:
 
     def _go_on(self) -> bool:
         """Does the next piece of work; False if the trainer has to make progress first."""
+        # It is read first, so that the state has what the trainer told before it asked.
+        asked = self._asked
         if self._catch_up():
             return True
         if self._schedule.waits:
-            return self._turn() or self._answer()
-        return self._answer() or self._turn()
+            return self._turn() or self._answer(asked)
+        return self._answer(asked) or self._turn()
 
     def _catch_up(self) -> bool:
         """Handles the trainer's next report or policy, if the schedule allows it now."""
-        if self._hears():
-            self._told[0][1]()
-            with self._changed:
-                self._told.popleft()
-            return True
         with self._changed:
-            self._is_taking = taking = self._takes()
-        if taking:
+            # In one look: a report that comes in between is heard before the policy behind it.
+            told = self._told.popleft()[1] if self._hears() else None
+            self._is_taking = taking = told is None and self._takes()
+        if told is not None:
+            told()
+        elif taking:
             self._load(*self._weights[0])
-        return taking
+        return told is not None or taking
 
     def _hears(self) -> bool:
         """Returns whether the next report is due: its update precedes the next policy's sync."""
@@ -285,9 +286,9 @@ class Ahead:
                 self._at, self._is_over = new, over
                 self._changed.notify_all()
 
-    def _answer(self) -> bool:
+    def _answer(self, asked: list[dict[str, Any]] | None) -> bool:
         """Gives the state to a trainer that waits for it; False if none does."""
-        if (asked := self._asked) is None:
+        if asked is None:
             return False
         ready, begun = list(self._ready), self._begun
         state = {"work": self._work.state_dict(), "ready": ready, "begun": begun}

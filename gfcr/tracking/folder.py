@@ -15,7 +15,7 @@ import json
 import os
 import re
 import time as clock
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, final, get_args
@@ -214,10 +214,16 @@ class RunFolder:
         self.drop_halves()
         self._written = dict(mark.rollouts)
 
-    def make_room(self, *, updates: int) -> None:
-        """Removes temporary files, and rollouts from update `updates` on: a resume remakes them."""
+    def make_room(self, *, updates: int, kept: Collection[str]) -> None:
+        """Removes temporary files, and rollouts that a resume remakes.
+
+        Args:
+            updates: the update from which on rollouts are removed.
+            kept: names of files that stay, as a checkpoint holds their batches.
+        """
         for file in parquet.every_file(self.rollouts, since=updates):
-            file.unlink()
+            if file.relative_to(self.rollouts).as_posix() not in kept:
+                file.unlink()
         self.drop_halves()
 
     def drop_halves(self) -> None:

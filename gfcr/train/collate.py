@@ -67,16 +67,12 @@ def loss_tokens(samples: Iterable[Sample]) -> int:
     return sum(int(s.rollout.mask_T.sum()) for s in samples)
 
 
-def micro_batches(samples: Iterable[Sample], *, count: int) -> list[list[Sample]]:
-    """Cuts samples, sorted by length, into `count` runs of about the same number of tokens.
-
-    Every sample is in exactly one run. A run is empty only if samples are fewer than `count`.
-    """
-    return [[s for (s,) in run] for run in units([(s,) for s in samples], count=count)]
-
-
 def units(given: Iterable[Unit], *, count: int) -> list[list[Unit]]:
-    """Like `micro_batches`, for tuples of samples that stay together."""
+    """Cuts units, sorted by length, into `count` runs of about the same number of tokens.
+
+    A unit is a sample, or samples that stay together. Every one is in exactly one run, and a run is
+    empty only if units are fewer than `count`.
+    """
     # Rows of like length share a pass, as all of it is padded to its longest.
     ordered = sorted(given, key=_size)
     tokens_left = sum(map(_size, ordered))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 from gfcr.correction.base import Correction, Learned, Weighed, applied
-from gfcr.train.collate import collate, micro_batches
+from gfcr.train.collate import collate, units
 from gfcr.train.loss_inputs import logps, policy_law
 from gfcr.train.ranks import ALONE, Ask, Ranks
 from gfcr.train.shares import dealt
@@ -34,11 +34,8 @@ def corrected(
     Raises:
         PartError: the correction failed, or its weights or masks cannot be used.
     """
-    runs, size = micro_batches(samples, count=count), ranks.size
-    asked = [
-        TakeLaws(runs=mine, entropies=by.needs_entropies)
-        for mine in dealt([[(s,) for s in run] for run in runs], size=size)
-    ]
+    runs, size = units([(s,) for s in samples], count=count), ranks.size
+    asked = [TakeLaws(runs=mine, entropies=by.needs_entropies) for mine in dealt(runs, size=size)]
     found = ranks.deal(asked).answer(trainer, ranks=ranks)
     update = [
         Learned(
@@ -49,7 +46,7 @@ def corrected(
             entropies_T=law.entropies_T,
         )
         for i, run in enumerate(runs)
-        for j, s in enumerate(run)
+        for j, (s,) in enumerate(run)
         # `dealt` gave sample j of a run to process j % size, in turn.
         for law in [found[j % size][i][j // size]]
     ]

@@ -95,6 +95,7 @@ CASES = {
         settings={"epsilon": 0.1},
         strategy={"name": "grpo", "loss": {"clip_low": 0.1, "clip_high": 0.1}},
     ),
+    "cut completions left out": Case(settings={"mask_truncated_completions": True}),
     "stale sequences left out": Case(settings={"off_policy_mask_threshold": 1.1}),
     "KL": Case(settings={"beta": 0.1, "max_steps": 3}),
     "KL without its correction": Case(settings={"beta": 0.1, "use_bias_correction_kl": False}),

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gfcr.train.collate import Padded, collate, loss_tokens, micro_batches, trainable
+from gfcr.train.collate import Padded, collate, loss_tokens, trainable, units
 from gfcr.types import Sample
 from tests.integration.trl_script import groups, rollout, samples_of
 
@@ -15,21 +15,21 @@ CPU = torch.device("cpu")
 def sized(lengths):
     rng = np.random.default_rng(0)
     rollouts = [rollout(rng, prompt=0, member=i, mask=[True] * n) for i, n in enumerate(lengths)]
-    return [Sample(rollout=r, advantage_T=np.ones(len(r), np.float32)) for r in rollouts]
+    return [(Sample(rollout=r, advantage_T=np.ones(len(r), np.float32)),) for r in rollouts]
 
 
 @given(st.lists(st.integers(1, 300), max_size=60), st.integers(2, 9))
 def test_every_sample_is_in_one_run_and_runs_are_in_order_of_length(lengths, count):
-    runs = micro_batches(sized(lengths), count=count)
+    runs = units(sized(lengths), count=count)
     assert len(runs) == count
-    assert [len(s.rollout) for run in runs for s in run] == sorted(lengths)
+    assert [len(s.rollout) for run in runs for (s,) in run] == sorted(lengths)
     assert sum(not run for run in runs) == max(0, count - len(lengths))
 
 
 @given(st.lists(st.integers(1, 300), min_size=9, max_size=60), st.integers(2, 9))
 def test_runs_hold_about_the_same_number_of_tokens(lengths, count):
     samples = sized(lengths)
-    tokens = [sum(len(s.rollout) + 2 for s in run) for run in micro_batches(samples, count=count)]
+    tokens = [sum(len(s.rollout) + 2 for (s,) in run) for run in units(samples, count=count)]
     longest = max(lengths) + 2
     assert max(tokens) <= sum(tokens) / count + 1.5 * longest
 

@@ -1,6 +1,6 @@
 """Strategies as TRL's `rollout_func`, on the fake engine with a stand-in for the trainer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,8 +12,9 @@ from gfcr.drop_in import DropIn, given, rollouts
 from gfcr.drop_in.encode import UNSAMPLED
 from gfcr.engine.fake import Fake, FakeEngine
 from gfcr.errors import ConfigError
-from gfcr.stages import AfterUpdate, Control, Follower
+from gfcr.stages import AfterUpdate, Control, Follower, Watcher
 from gfcr.strategy import Strategy
+from gfcr.tasks.base import Codec, Problems
 from gfcr.testing import factories as make
 from tests.cases import over
 
@@ -102,9 +103,19 @@ def test_without_what_trl_does_itself_a_refused_strategy_can_be_used() -> None:
     drop_in.check(strategies.load("dapo", filters=gone, controls={"refill": None}))
 
 
+@dataclass(kw_only=True)
+class Counts(Control, Watcher):
+    seen: set[int] = field(init=False, default_factory=set[int])
+
+    def watch(self, trajectory: Any, *, new: int, view: Any) -> None:
+        self.seen.add(view.running)
+
+
 def test_every_prompt_gets_its_completions_in_order() -> None:
-    prompts = ["1+1=", "1+1=", "2+2=", "1+1=", "3+3=", "3+3="]
-    out = made(strategies.load("grpo"))(list(prompts), trainer())
+    prompts, counts = ["1+1=", "1+1=", "2+2=", "1+1=", "3+3=", "3+3="], Counts()
+    plan = strategies.replace(strategies.load("grpo"), controls={"counts": counts})
+    out = made(plan)(list(prompts), trainer())
+    assert max(counts.seen) == 6, "parts see how many are in flight"
     assert [make.CODEC.decode(ids) for ids in out["prompt_ids"]] == prompts
     assert all(1 <= len(ids) <= 12 for ids in out["completion_ids"])
     for key in ("logprobs", "env_mask"):
@@ -130,6 +141,24 @@ def test_a_task_scores_its_own_prompts_only() -> None:
     assert scored(["3=", "3="], trainer())["rollout_reward"] == [1.0, 1.0]
     with pytest.raises(ConfigError, match=r"'9999=' is none of the task's 72 problems"):
         scored(["9999="], trainer())
+
+
+@dataclass(kw_only=True)
+class Ambiguous(make.CoinTask):
+    """Asks the first prompt a second time, with another answer."""
+
+    def problems(self, codec: Codec) -> Problems:
+        found = super().problems(codec)
+        first, second, *_ = found.train
+        again = [replace(first, id="again", answer="other"), replace(second, id="same")]
+        return replace(found, train=[*found.train, *again])
+
+
+def test_a_text_that_several_problems_of_a_task_ask_is_scored_by_none() -> None:
+    scored = made(strategies.load("grpo"), task=Ambiguous(rates=(1.0,)))
+    assert scored(["1=", "1="], trainer())["rollout_reward"] == [1.0, 1.0]
+    with pytest.raises(ConfigError, match=r"'0=' is that of several .*with other answers"):
+        scored(["0="], trainer())
 
 
 @over(

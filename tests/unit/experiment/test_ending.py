@@ -1,6 +1,8 @@
 """A disk that is full is named with what to do; an engine that fails is told by the record."""
 
+import errno
 import json
+import os
 import resource
 import subprocess
 from collections.abc import Iterator
@@ -11,7 +13,11 @@ import pytest
 import torch
 import yaml
 
-from gfcr.experiment.ending import disk_problem
+from gfcr import config as configs
+from gfcr.experiment.ending import break_off, disk_problem
+from gfcr.experiment.resolved import resolve
+from gfcr.experiment.running import run
+from gfcr.experiment.source import Pause
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.folder_store import read_folder
 from tests import commands
@@ -87,6 +93,17 @@ def test_a_file_that_may_not_grow_is_named(tmp_path: Path) -> None:
     assert RunFolder(card.parent).status == "failed"
     code, answer, _ = gfcr(file)
     assert code == 0 and answer["status"] == "finished" and answer["resumed_from"] > 0
+
+
+def test_a_full_disk_costs_no_batch_that_was_made_ahead(tmp_path: Path) -> None:
+    asked = {**VALUES, "folder": str(tmp_path), "schedule": "lag"}
+    config = configs.experiment(asked, where="t")
+    paused = run(config, until=Pause(updates=2))
+    records = RunFolder(Path(paused["folder"]))
+    assert max(records.updates) >= paused["updates"], "one waits for the trainer"
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tmp_path))
+    break_off(resolve(config), records=records, source=None, error=full)
+    assert run(config)["resumed_from"] == paused["updates"]
 
 
 def test_a_run_whose_engine_does_not_start_has_failed(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The laws of schedules: who makes a batch, how old it may be, and that nothing is lost."""
 
 import pickle
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -288,6 +289,46 @@ def test_parts_hear_of_each_update_once_in_order_and_before_its_policy(beside: b
         for update in range(LAST):
             expected += [("masked", update), ("updated", update + 1), ("sync", update + 1)]
         assert told == expected, schedule
+
+
+class Meanwhile(threading.Condition):
+    """A lock that the trainer may get just before: it then says what it has to say, once."""
+
+    says: Callable[[], object] | None = None
+
+    def __enter__(self) -> bool:
+        says, self.says = self.says, None
+        if says is not None:
+            says()
+        return super().__enter__()
+
+
+def test_what_the_trainer_says_at_one_time_is_heard_in_its_order_and_is_in_the_state() -> None:
+    made, state = work(), list[Any]()
+
+    def ends_and_asks() -> None:
+        run.updated(step=1, metrics={})
+        run._asked = state
+
+    def ends_and_goes_on() -> None:
+        run.updated(step=2, metrics={})
+        run.sync((), version=2)
+
+    with Ahead(made, schedule=ASYNC(staleness=1), last=LAST, beside=False) as run:
+        run._changed = lock = Meanwhile()
+        run.sync((), version=0)
+        assert run.next_batch()
+        lock.says = ends_and_asks
+        while not state:
+            run._go_on()
+        assert ("updated", 1) in [each[:2] for each in made.asked]
+        run.sync((), version=1)
+        assert run.next_batch()
+        lock.says = ends_and_goes_on
+        while ("sync", 2) not in [each[:2] for each in made.asked]:
+            run._go_on()
+    told = [each[:2] for each in made.asked if each[0] != "made"]
+    assert told == [("sync", 0), ("updated", 1), ("sync", 1), ("updated", 2), ("sync", 2)]
 
 
 @pytest.mark.slow
