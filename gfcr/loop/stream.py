@@ -49,11 +49,6 @@ class PromptStream:
         self._returned: deque[Prompt] = deque()
         self._order = self._shuffled(epoch=0)
 
-    @property
-    def epoch(self) -> int:
-        """Full passes over the prompts so far."""
-        return self.drawn // self.num_prompts
-
     def draw(self, num: int) -> list[Prompt]:
         """Takes the next `num` prompts."""
         return [self._returned.popleft() if self._returned else self._next() for _ in range(num)]
@@ -69,7 +64,7 @@ class PromptStream:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continues after the prompts already handed out."""
         self.drawn, self._returned = int(state["drawn"]), deque(state["returned"])
-        self._order = self._shuffled(epoch=self.epoch)
+        self._order = self._shuffled(epoch=self.drawn // self.num_prompts)
 
     def _next(self) -> Prompt:
         epoch, position = divmod(self.drawn, self.num_prompts)
