@@ -57,6 +57,8 @@ def _told(key: str, now: object, stock: object) -> str:
 
 
 def _text(value: object) -> str:
-    """Returns a value as records have it; of a part the settings, by name."""
-    held = flatten(value if is_mapping(value) else {"": "none" if value is ABSENT else value})
-    return ", ".join(f"{key}={fit_param(text)}".lstrip("=") for key, text in sorted(held.items()))
+    """Returns a value as records have it; of a part its settings, by name."""
+    if is_mapping(value):
+        settings = sorted(flatten(value).items())
+        return ", ".join(f"{key}={fit_param(text)}" for key, text in settings)
+    return "none" if value is ABSENT else fit_param(flatten({"": value})[""])

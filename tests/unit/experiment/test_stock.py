@@ -45,6 +45,8 @@ def test_all_that_differs_is_told_part_by_part() -> None:
         "(stock 0.0001), filters.advantage.kind=rloo (stock grpo), filters.z added (min_std=0.5, "
         "name=zero_variance), group_size=2 (stock 8), loss.clip_high=0.9 (stock 0.28)"
     )
+    stop = unlike(strategy.load("multi_turn", generate={"stop": ","}))
+    assert stop == "generate.stop=, (stock =)"
     nested = strategy.load("grpo", drafter={"name": "auto", "drafter": {"name": "ngram"}})
     assert "drafter added (" in unlike(nested) and "drafter.name=ngram" in unlike(nested)
 
