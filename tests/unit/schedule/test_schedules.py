@@ -292,15 +292,22 @@ def test_parts_hear_of_each_update_once_in_order_and_before_its_policy(beside: b
 
 
 class Meanwhile(threading.Condition):
-    """A lock that the trainer may get just before: it then says what it has to say, once."""
+    """A lock that the trainer may get just before or after: it says once what it has to say."""
 
-    says: Callable[[], object] | None = None
+    before: Callable[[], object] | None = None
+    after: Callable[[], object] | None = None
 
     def __enter__(self) -> bool:
-        says, self.says = self.says, None
+        says, self.before = self.before, None
         if says is not None:
             says()
         return super().__enter__()
+
+    def __exit__(self, *raised: Any) -> None:
+        super().__exit__(*raised)
+        says, self.after = self.after, None
+        if says is not None:
+            says()
 
 
 def test_what_the_trainer_says_at_one_time_is_heard_in_its_order_and_is_in_the_state() -> None:
@@ -318,13 +325,13 @@ def test_what_the_trainer_says_at_one_time_is_heard_in_its_order_and_is_in_the_s
         run._changed = lock = Meanwhile()
         run.sync((), version=0)
         assert run.next_batch()
-        lock.says = ends_and_asks
+        lock.after = ends_and_asks
         while not state:
             run._go_on()
         assert ("updated", 1) in [each[:2] for each in made.asked]
         run.sync((), version=1)
         assert run.next_batch()
-        lock.says = ends_and_goes_on
+        lock.before = ends_and_goes_on
         while ("sync", 2) not in [each[:2] for each in made.asked]:
             run._go_on()
     told = [each[:2] for each in made.asked if each[0] != "made"]

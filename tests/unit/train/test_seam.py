@@ -270,7 +270,7 @@ def test_what_a_correction_measured_is_reported_with_its_own_update_the_last_inc
         logs = {"loss": 0.0, "learning_rate": 0.1, "grad_norm": 1.0}
         fed.on_log(None, trainer.state, None, logs=logs)
     assert [m.get("correction/seen") for m in source.reported] == [2.0, None, 5.0]
-    assert fed._ready_at < by.at, "its time is of training"
+    assert 0 < fed._ready_at < by.at, "its time is of training"
 
 
 # ---------------------------------------------------------------- passes
