@@ -27,9 +27,8 @@ def unlike_stock(spec: Mapping[str, Any], *, name: str) -> str:
     if not function.__module__.startswith(f"{strategies.PACKAGE}."):
         return NOT_OURS
     found = differences(spec, strategies.load(name).spec())
-    return shortened(
-        ", ".join(sorted(_told(".".join(key), now, stock) for key, now, stock in found))
-    )
+    told = sorted(_told(".".join(key), now, stock) for key, now, stock in found)
+    return shortened(", ".join(told))
 
 
 def with_order(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,6 +58,5 @@ def _told(key: str, now: object, stock: object) -> str:
 def _text(value: object) -> str:
     """Returns a value as records have it; of a part its settings, by name."""
     if is_mapping(value):
-        settings = sorted(flatten(value).items())
-        return ", ".join(f"{key}={fit_param(text)}" for key, text in settings)
+        return ", ".join(f"{k}={fit_param(text)}" for k, text in sorted(flatten(value).items()))
     return "none" if value is ABSENT else fit_param(flatten({"": value})[""])
