@@ -3,6 +3,7 @@
 import os
 import socket
 import sys
+import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,8 +17,10 @@ from gfcr import registry
 from gfcr.code import optional
 from gfcr.errors import ConfigError, GfcrError, described
 from gfcr.launch.base import Job, JobEnd, Launcher, Watch
+from gfcr.launch.process import is_taken
 from gfcr.launch.ray_server import Bundles
 from gfcr.launch.remote import absolute, run_trial, stamp
+from gfcr.tracking.lock import is_locked
 from gfcr.values.ranges import File, Natural
 
 _POLL_S = 0.5
@@ -32,7 +35,8 @@ class Ray(Launcher):
     """Runs trials as tasks of a Ray cluster, as many at a time as fit.
 
     The nodes share the folder of the study (a network file system) and have gfcr installed alike.
-    A trial whose node is lost is given to another one, where it resumes from its run folder.
+    A trial whose node is lost is given to another one, where it resumes from its run folder. A
+    trial that another sweep runs is left to it.
     """
 
     address: File | None = None
@@ -63,13 +67,15 @@ class Ray(Launcher):
         with _connected(self.address) as ray:
             _check_room(ray, cpus=self.cpus, gpus=self.gpus)
             _check_room(ray, cpus=self.server_cpus, gpus=self.server_gpus, whose="server_")
-            stamps = {job.name: stamp(job) for job in jobs}
-            begun: set[str] = set()
-            groups = {job.name: self._group(ray, job) for job in jobs}
-            tasks = {self._begin(ray, job, group=groups[job.name]): job for job in jobs}
+            waiting, begun = list(jobs), set[str]()
+            tasks, groups, stamps = dict[Any, Job](), dict[str, Any](), dict[str, int]()
             try:
-                while tasks:
-                    done, _ = ray.wait(list(tasks), timeout=_POLL_S)
+                while waiting or tasks:
+                    for job in [job for job in waiting if not is_locked(job.folder)]:
+                        waiting.remove(job)
+                        stamps[job.name], groups[job.name] = stamp(job), self._group(ray, job)
+                        tasks[self._begin(ray, job, group=groups[job.name])] = job
+                    done = _ended(ray, list(tasks))
                     for job in tasks.values():
                         if job.name not in begun and stamp(job) != stamps[job.name]:
                             begun.add(job.name)
@@ -79,7 +85,11 @@ class Ray(Launcher):
                     for ref in done:
                         job = tasks.pop(ref)
                         _release(ray, groups.pop(job.name))
-                        yield JobEnd(job=job, result=_result(ray, ref))
+                        result = _result(ray, ref)
+                        if is_taken(job, result):
+                            waiting.append(job)
+                        else:
+                            yield JobEnd(job=job, result=result)
             finally:
                 _cancel(ray, list(tasks))
                 for group in groups.values():
@@ -177,6 +187,14 @@ def _bundle(**room: float) -> dict[str, float]:
 def _release(ray: Any, group: Any) -> None:
     if group is not None and ray.is_initialized():
         ray.util.remove_placement_group(group)
+
+
+def _ended(ray: Any, tasks: list[Any]) -> list[Any]:
+    """Waits a moment, and returns the tasks that have ended."""
+    if tasks:
+        return ray.wait(tasks, timeout=_POLL_S)[0]
+    time.sleep(_POLL_S)  # Ray refuses to wait for no task
+    return []
 
 
 def _result(ray: Any, ref: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from gfcr.launch.base import Job
 from gfcr.launch.ray import Ray
 from gfcr.launch.ray_server import Bundles
 from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.lock import locked
 from tests.integration.tiny_model import tiny_chain_sum
 from tests.launchers import launched
 from tests.pages import command_of
@@ -95,10 +96,20 @@ def test_a_study_on_two_nodes_has_the_results_of_runs_on_this_machine(
 ) -> None:
     node = cluster.add_node(num_cpus=1, object_store_memory=STORE_BYTES)
     begun: list[str] = []
-    ends = sweep.run(load(tmp_path / "ray", cluster), begin=lambda t: begun.append(t.name))
+    study = load(tmp_path / "ray", cluster)
+    with ExitStack() as another_sweep:
+        another_sweep.enter_context(locked(study.trials[0].folder))
+
+        def begin(trial: sweep.Trial) -> None:
+            begun.append(trial.name)
+            if len(begun) == 3:
+                another_sweep.close()
+
+        ends = sweep.run(study, begin=begin)
     cluster.remove_node(node)
     assert [e.status for e in ends] == ["finished"] * 4
     assert sorted(begun) == sorted(e.trial.name for e in ends)
+    assert begun[-1] == study.trials[0].name, "it is left to the sweep that runs it"
     for end in ends:
         here = whole(end.trial, tmp_path / "here")
         assert here["tokens"] == end.result["tokens"] and here["heldout"] == end.result["heldout"]
