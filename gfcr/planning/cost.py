@@ -32,6 +32,8 @@ class ArmPlan:
     seeds: tuple[int, ...]
     finished: int
     """The number of runs that have finished and need not be made again."""
+    stopped: int
+    """The number of runs that the study's stopping rule has ended early, for good."""
     updates: int
     """The updates of each run, as many as its budget of tokens and seconds is known to pay for."""
     bounded: bool
@@ -48,16 +50,19 @@ class ArmPlan:
     @property
     def open(self) -> int:
         """The number of runs still to make."""
-        return len(self.seeds) - self.finished
+        return len(self.seeds) - self.finished - self.stopped
 
 
-def plan_arm(trials: Sequence[Trial], *, history: Sequence[RunRecord], probes: bool) -> ArmPlan:
+def plan_arm(
+    trials: Sequence[Trial], *, history: Sequence[RunRecord], probes: bool, stops: bool
+) -> ArmPlan:
     """Returns the expected cost of one arm's trials.
 
     Args:
         trials: the trials of the arm.
         history: finished runs of any kind; those of the arm's family are used.
         probes: whether `history` has the runs of a calibration.
+        stops: whether the study has a stopping rule; without one, stopped runs go on.
     """
     first = trials[0]
     wanted = family_of(first)
@@ -72,7 +77,8 @@ def plan_arm(trials: Sequence[Trial], *, history: Sequence[RunRecord], probes: b
         arm=first.config.name,
         strategy=str(first.config.strategy["name"]),
         seeds=tuple(t.config.seed for t in trials),
-        finished=sum(t.finished for t in trials),
+        finished=sum(t.status == "finished" for t in trials),
+        stopped=sum(t.status == "stopped" for t in trials) if stops else 0,
         updates=updates,
         bounded=any(bound is not None for bound in asdict(budget).values()),
         tokens=unit and updates * unit.tokens_per_update + answers * unit.tokens_per_answer,

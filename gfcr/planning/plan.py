@@ -89,9 +89,10 @@ def plan(
 
 
 def _arms(study: Study, *, history: Sequence[RunRecord], calibrated: bool) -> list[ArmPlan]:
-    arms = [plan_arm(trials, history=history, probes=False) for trials in study.arms.values()]
+    known = partial(plan_arm, stops=study.stopping is not None)
+    arms = [known(trials, history=history, probes=False) for trials in study.arms.values()]
     if not calibrated or all(a.tokens is not None for a in arms):
         return arms
     probes = calibrate(study, known=history)
-    again = [plan_arm(trials, history=probes, probes=True) for trials in study.arms.values()]
+    again = [known(trials, history=probes, probes=True) for trials in study.arms.values()]
     return [a if a.tokens is not None else b for a, b in zip(arms, again, strict=True)]

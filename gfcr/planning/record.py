@@ -1,6 +1,6 @@
 """The plan of a study as data, and how it is shown."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -62,14 +62,12 @@ class StudyPlan(JupyterMixin):
     @property
     def tokens(self) -> float | None:
         """The number of tokens still to generate; None where it is not known."""
-        known = [None if a.tokens is None else a.open * a.tokens for a in self.arms]
-        return None if None in known else sum(t for t in known if t is not None)
+        return _sum((arm.open, arm.tokens) for arm in self.arms)
 
     @property
     def seconds(self) -> float | None:
         """The seconds still to spend, summed over trials, also those that run at the same time."""
-        known = [None if a.seconds is None else a.open * a.seconds for a in self.arms]
-        return None if None in known else sum(s for s in known if s is not None)
+        return _sum((arm.open, arm.seconds) for arm in self.arms)
 
     def data(self) -> dict[str, Any]:
         """Returns everything as JSON values; what is not known is null."""
@@ -102,11 +100,19 @@ _COLUMNS: tuple[Column[ArmPlan], ...] = (
     Column("strategy", lambda arm: arm.strategy, words=True),
     Column("runs", lambda arm: len(arm.seeds)),
     Column("finished", lambda arm: arm.finished),
+    Column("stopped", lambda arm: arm.stopped or None, spare=1),
     Column("updates", lambda arm: _most(arm, arm.updates)),
     Column("tokens a run", lambda arm: _most(arm, arm.tokens)),
     Column("seconds a run", lambda arm: _most(arm, arm.seconds)),
     Column("known from", lambda arm: arm.source),
 )
+
+
+def _sum(costs: Iterable[tuple[int, float | None]]) -> float | None:
+    """Returns the cost of all runs still to make, by number and cost of one; None: unknown."""
+    known = [(runs, cost) for runs, cost in costs if runs]
+    total = [runs * cost for runs, cost in known if cost is not None]
+    return sum(total) if len(total) == len(known) else None
 
 
 def _most(arm: ArmPlan, spent: float | None) -> str:

@@ -53,7 +53,7 @@ class Sweep:
     def run(self, rounds: Sequence[Round], *, decide: Decide | None = None) -> list[TrialEnd]:
         """Runs all rounds; between them it asks the study's rule, or `decide`."""
         for trial in () if self.fresh else self.study.trials:
-            if trial.finished:
+            if trial.status == "finished":
                 self.finished.add(trial.name)
         *earlier, last = rounds
         for number, current in enumerate(earlier):

@@ -33,9 +33,9 @@ class Trial:
         return self.folder.name.rpartition("-")[2]
 
     @property
-    def finished(self) -> bool:
-        """Returns whether its run has come to its own end."""
-        return result_at(self.folder).get("status") == "finished"
+    def status(self) -> str:
+        """Returns the status of its run's result; empty where it has none."""
+        return str(result_at(self.folder).get("status", ""))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,6 +35,8 @@ STUDY: dict[str, Any] = {
     "seeds": [0, 1],
 }
 
+NO_RULE: dict[str, Any] = {"stopping": None}
+
 
 def file(folder: Path, **changes: Any) -> Path:
     path = folder / "study.yaml"
@@ -248,6 +250,12 @@ def test_stopping_leaves_a_share_of_the_cost(tmp_path: Path) -> None:
     assert plan.stopping_share == pytest.approx((12 * 2 + 4 * 6 + 2 * 24) / (12 * 32))
     shown = "\n".join(_sentences(plan))
     assert "about 25%" in shown and "32 updates" in shown
+    # What the rule has stopped is not made again, and costs nothing; without the rule it goes on.
+    for trial in load(tmp_path, **changes).arms["c"]:
+        sweep.decisions.give_up(trial, why="behind")
+    plan, without = (planning.plan(load(tmp_path, **{**changes, **more})) for more in ({}, NO_RULE))
+    assert [(a.open, a.stopped) for a in plan.arms[1:4]] == [(2, 0), (0, 2), (2, 0)]
+    assert [(a.open, a.stopped) for a in without.arms[1:4]] == [(2, 0)] * 3
     wilcoxon = {"seeds": list(range(5)), "stopping": {"name": "wilcoxon"}}
     plan = planning.plan(load(tmp_path, **{**changes, **wilcoxon}))
     assert plan.stopping_share == 1 and plan.data()["stopping"]["p"] == 0.1
