@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, TypeAlias, final
 
 from rich.console import Console
@@ -10,9 +11,10 @@ from rich.live import Live
 
 from gfcr.commands.display import figures
 from gfcr.config import HELDOUT, as_dict
+from gfcr.errors import CheckpointError
 from gfcr.shown.table import Column, Table
 from gfcr.sweep import Study, Trial, TrialEnd
-from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.folder import MetricLine, RunFolder
 
 _Row: TypeAlias = tuple[str, str, str, str]
 _STYLES = {"running": "bold", "failed": "red", "waiting": "dim"}
@@ -75,7 +77,9 @@ class SweepDisplay:
             self._set(trial, status="running", progress=self._rows[trial.name][1])
             return
         self._sizes[trial.name] = size
-        lines = list(RunFolder(trial.folder).metrics())
+        lines = list[MetricLine]()
+        with suppress(CheckpointError):  # the trial's own process names what is damaged
+            lines += RunFolder(trial.folder).metrics()
         updates = [line for line in lines if "rollouts/all" in line.metrics]
         scores = [line.metrics[HELDOUT] for line in lines if HELDOUT in line.metrics]
         if not updates:

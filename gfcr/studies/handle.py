@@ -131,15 +131,15 @@ class StudyHandle(JupyterMixin):
         Raises:
             ConfigError: no run of the study, or none of its baseline, has finished.
         """
-        runs = {record.run_id for record in self._records()}
         root, name = Path(self.study.trials[0].config.folder), self.study.name
         folders = [folder for folder in find_folders(root) if folder.parts[-3] == name]
-        every = read_folders(folders, series=leaderboard.SERIES)
+        every = self._read(folders, series=leaderboard.SERIES)
+        runs = {trial.run_id for trial in self._known.trials}
         records, others = leaderboard.of_file(every, runs=runs)
         return leaderboard.rank(
             records,
             others=others,
-            baseline=self.study.baseline,
+            baseline=leaderboard.baseline_of(records, planned=self.study.baseline),
             margin=margin,
             target=target,
             asked=[ArmSeed(arm=t.config.name, seed=t.config.seed) for t in self._known.trials],
@@ -196,16 +196,19 @@ class StudyHandle(JupyterMixin):
 
     def _records(self) -> list[RunRecord]:
         folders = [t.folder for t in self._known.trials if (t.folder / "run.json").exists()]
+        return self._read(folders)
+
+    def _read(self, folders: Sequence[Path], *, series: Sequence[str] = ()) -> list[RunRecord]:
         if not folders:
             raise ConfigError(f"study {self.study.name} has no runs yet: run it first.")
-        return read_folders(folders)
+        return read_folders(folders, series=series)
 
     def __rich__(self) -> Table[dict[str, Any]]:
         """Returns the table of runs that notebooks show."""
         return Table(rows=frames.run_rows(self._known), columns=_COLUMNS, title=repr(self))
 
     def __repr__(self) -> str:
-        done = sum(trial.finished for trial in self.study.trials)
+        done = sum(trial.status == "finished" for trial in self.study.trials)
         return (
             f"study {self.study.name}: {', '.join(self.study.arms)}; "
             f"{done} of {len(self.study.trials)} runs finished"

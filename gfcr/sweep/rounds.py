@@ -1,13 +1,14 @@
 """Runs trials in rounds, and asks the stopping rule between them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any, TypeAlias, final
 
 from gfcr import config as configs
+from gfcr.errors import CheckpointError
 from gfcr.experiment.source import Pause
 from gfcr.launch.base import Job
 from gfcr.search.base import Round, Scores
@@ -138,7 +139,10 @@ class Sweep:
             status, problem = "failed", f"its code was edited, with which it is {made}: {_AGAIN}"
         if status == "finished":
             status = "cached" if trial.name in self.finished else status
-            score = score_at(trial, result=result, until=None)
+            try:
+                score = score_at(trial, result=result, until=None)
+            except CheckpointError as error:  # a damaged record ends this trial alone
+                return TrialEnd(trial=trial, status="failed", result=result, problem=str(error))
             if score is None or not isfinite(score):
                 problem = f"{self.study.metric} is {'missing' if score is None else score}"
         return TrialEnd(trial=trial, status=status, result=result, problem=problem)
@@ -149,9 +153,10 @@ class Sweep:
             end = self.ends.get(trial.name)
             if end is None or trial.config.name in self.stopped or end.status == "failed":
                 continue
-            score = score_at(trial, result=end.result, until=until)
-            if score is not None and isfinite(score):
-                found.setdefault(trial.config.name, {})[trial.config.seed] = score
+            with suppress(CheckpointError):  # a damaged record has no score; its run names it
+                score = score_at(trial, result=end.result, until=until)
+                if score is not None and isfinite(score):
+                    found.setdefault(trial.config.name, {})[trial.config.seed] = score
         return found
 
     def _give_up(self, arm: str, *, why: str) -> None:

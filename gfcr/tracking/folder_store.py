@@ -42,21 +42,30 @@ def read_folders(folders: Iterable[Path], *, series: Sequence[str] = ()) -> list
 
 def read_folder(folder: RunFolder, *, series: Sequence[str] = ()) -> RunRecord:
     """Reads one run folder, with the values of the metrics in `series` over updates."""
-    card, recorded = folder.card(), folder.result_digest
-    mirrored = {} if recorded is None else {TAG: recorded}
-    tags = {**card.tags, "gfcr.spec_hash": spec_hash(card.spec), **mirrored}
+    card = folder.card()
+    tags = {**card.tags, "gfcr.spec_hash": spec_hash(card.spec)}
     record = RunRecord(
         run_id=card.run_id,
         study=card.study,
         arm=card.arm,
         seed=card.seed,
-        status=folder.status or "running",
+        status="running",
         tags=dict(sorted(tags.items())),
         params=dict(sorted(flatten(card.spec).items())),
-        result=folder.result(),
         spec=card.spec,
-        series=_series(folder, names=series) if series else {},
     )
+    try:
+        recorded = folder.result_digest
+        mirrored = {} if recorded is None else {TAG: recorded}
+        record = replace(
+            record,
+            status=folder.status or "running",
+            tags=dict(sorted({**tags, **mirrored}.items())),
+            result=folder.result(),
+            series=_series(folder, names=series) if series else {},
+        )
+    except CheckpointError as error:
+        return replace(record, damage=str(error))
     return replace(record, damage=contradiction(record))
 
 

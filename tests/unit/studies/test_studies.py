@@ -91,10 +91,15 @@ def test_rollouts_are_all_there(study: StudyHandle) -> None:
     assert len(made.columns) == 3 and {*made["update"]} == {1, 2, 3}
 
 
-def test_the_leaderboard_needs_no_store(study: StudyHandle) -> None:
+def test_the_leaderboard_needs_no_store(folder: Path, study: StudyHandle) -> None:
     board = study.leaderboard()
     assert {row.arm for row in board.rows} == {"small", "large"} and board.baseline == "small"
     assert "| small |" in board._repr_markdown_()
+    # An edited study has made none of its runs: the table is of those before, as the command's is.
+    arms = {"new": {"strategy": {"group_size": 5}}}
+    edited = gfcr.study(base=folder / "base.yaml", study="sizes", arms=arms, seeds=[0])
+    board = edited.leaderboard()
+    assert {row.arm for row in board.rows} == {"small", "large"} and board.baseline == "small"
 
 
 def test_the_figure_has_a_line_and_a_band_for_each_arm(study: StudyHandle) -> None:

@@ -9,6 +9,7 @@ from typing import Any, final
 import pytest
 
 from gfcr import sweep
+from gfcr.commands.sweep_display import SweepDisplay
 from gfcr.errors import ConfigError
 from gfcr.launch.base import Job, JobEnd, Launcher, Watch
 from gfcr.search.base import Length, Round, Scores, StoppingRule
@@ -230,6 +231,11 @@ def test_a_trial_whose_result_is_damaged_is_named_and_the_others_go_on(
     assert broken.status == "failed" and "result.json is damaged" in str(broken.problem)
     assert whole.status == "finished" and whole.problem is None
     assert [row["status"] for row in run_rows(study)] == ["waiting", "finished"]
+    (whole.trial.folder / "metrics.jsonl").write_text("{\n")
+    with SweepDisplay(study, show=lambda table: None) as display:
+        again = sweep.run(study, begin=display.begin, watch=display.watch)
+        display.close(again)
+    assert ["metrics.jsonl is damaged" in str(end.problem) for end in again] == [False, True]
 
 
 def test_one_lucky_batch_decides_nothing(tmp_path: Path) -> None:

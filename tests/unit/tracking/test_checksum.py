@@ -30,6 +30,8 @@ def test_a_result_as_its_run_wrote_it_is_not_contradicted(tmp_path: Path) -> Non
     assert record.damage == "" and record.tags[checksum.TAG] == folder.result_digest
     ended.check(folder)
     ended.check(RunFolder(tmp_path / "not there"))
+    (tmp_path / "metrics.jsonl").write_text("{\n")
+    assert "metrics.jsonl is damaged" in read_folder(folder, series=["reward/all"]).damage
 
 
 def test_a_run_that_goes_on_has_nothing_to_contradict(tmp_path: Path) -> None:
