@@ -51,7 +51,7 @@ def sample(rollout: Rollout, advantage: float) -> Sample:
 def test_cost_is_of_live_groups_and_of_what_was_never_trained() -> None:
     tree = [leaf(0, spans=[("a", 6)], reward=1.0), leaf(1, spans=[("b", 3)], reward=0.0)]
     dead = [replace(r, group_id="dead") for r in (leaf(0, spans=[("c", 5)], reward=1.0),)]
-    samples = (*(sample(r, 0.5) for r in tree), *(sample(r, 0.0) for r in dead))
+    samples = (*(sample(r, 0.5) for r in tree), *(sample(r, 1e-8) for r in dead))  # 0, rounded
     found = of(make.group_of(tree), samples=samples, generated=40, first_trained=14)
     assert found["cost/live_groups_per_1k"] == 1000 / 40
     assert found["cost/discarded"] == 1 - 14 / 40
