@@ -14,10 +14,9 @@ from gfcr.commands import Outcome, within
 from gfcr.errors import ConfigError, GfcrError, unknown_name
 from gfcr.shown.text import number, plain
 from gfcr.tracking.folder import RunFolder
-from gfcr.tracking.looked_at import LookedAt, Pick, look_at, picked, rewards_of
+from gfcr.tracking.looked_at import PICKS, LookedAt, Pick, look_at, picked, rewards_of
 from gfcr.values.ranges import Count
 
-_PICKS: tuple[Pick, ...] = ("best", "worst", "rejected")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Characters that a model might write and a terminal would obey."""
 
@@ -27,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--folder", type=Path, default="runs", help="where run folders are (runs)")
     parser.add_argument("--update", type=within(Count), metavar="N", help="from 1; or the latest")
     parser.add_argument("--prompt", metavar="ID", help="of this prompt alone, in every update")
-    for pick in _PICKS:
+    for pick in PICKS:
         parser.add_argument(f"--{pick}", action="store_true", help=f"the {pick} ones")
     parser.add_argument("--rendered", action="store_true", help="prompts with special tokens")
     parser.add_argument(
@@ -112,12 +111,12 @@ def _looked_at(folder: Path, *, update: int | None, prompt: str | None) -> list[
 
 
 def _chosen(every: Sequence[LookedAt], *, options: argparse.Namespace) -> list[LookedAt]:
-    asked: list[Pick] = [pick for pick in _PICKS if getattr(options, pick)]
+    asked: list[Pick] = [pick for pick in PICKS if getattr(options, pick)]
     if not asked:
         return list(every[: options.limit])
     if asked == ["rejected"]:
         return [each for each in every if each.fate.startswith("rejected")][: options.limit]
-    found = picked(every, each=max(1, options.limit // len(asked)))
+    found = picked(every, each=max(1, options.limit // len(asked)), picks=asked)
     return [each for pick in asked for each in found[pick]]
 
 

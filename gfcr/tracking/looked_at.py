@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias, final
+from typing import Final, Literal, TypeAlias, final
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from gfcr.types import Bools, FinishReason, Floats, Rollout, Signal
 from gfcr.values.notes import REWARDS
 
 Pick: TypeAlias = Literal["best", "worst", "rejected"]
+PICKS: Final[tuple[Pick, ...]] = ("best", "worst", "rejected")
 
 
 @final
@@ -61,7 +62,9 @@ def look_at(file: Path) -> list[LookedAt]:
     return list(_all_rollouts(read_update(file)))
 
 
-def picked(rollouts: Collection[LookedAt], *, each: int = 1) -> dict[Pick, list[LookedAt]]:
+def picked(
+    rollouts: Collection[LookedAt], *, each: int = 1, picks: Collection[Pick] = PICKS
+) -> dict[Pick, list[LookedAt]]:
     """Returns the best, the worst and some rejected rollouts, none twice.
 
     Best and worst are by reward, then by mean advantage, among rollouts trained on, or among all
@@ -70,14 +73,16 @@ def picked(rollouts: Collection[LookedAt], *, each: int = 1) -> dict[Pick, list[
     Args:
         rollouts: those of one update or more.
         each: the most rollouts of each pick.
+        picks: what is asked for; a pick that is not leaves its rollouts to the others.
     """
     scored = [r for r in rollouts if r.rollout.reward is not None and r.signal is not None]
     ranked = [r for r in scored if r.fate == "trained"] or scored
     ranked.sort(key=lambda r: (r.rollout.reward or 0.0, r.mean_advantage or 0.0), reverse=True)
-    best = ranked[:each]
+    best = ranked[:each] if "best" in picks else []
     worst = ranked[len(best) :][-each:][::-1]
     rejected = [r for r in rollouts if r.fate.startswith("rejected") and r not in [*best, *worst]]
-    return {"best": best, "worst": worst, "rejected": _by_turns(rejected)[:each]}
+    found = {"best": best, "worst": worst, "rejected": _by_turns(rejected)[:each]}
+    return {pick: found[pick] for pick in picks}
 
 
 def _by_turns(rejected: Sequence[LookedAt]) -> list[LookedAt]:

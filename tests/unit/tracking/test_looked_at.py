@@ -136,6 +136,8 @@ def test_the_best_and_the_worst_are_of_what_was_trained_on_and_rejections_take_t
     assert names(1) == {"best": ["c"], "worst": ["a"], "rejected": ["e"]}
     assert names(2) == {"best": ["c", "b"], "worst": ["a", "d"], "rejected": ["e", "g"]}
     assert names(9) == {"best": ["c", "b", "d", "a"], "worst": [], "rejected": ["e", "g", "f"]}
+    alone = picked(found, each=3, picks=["worst"])["worst"]
+    assert [r.rollout.id for r in alone] == ["a", "d", "b"], "who asks for no best loses none"
     dead = looked(tmp_path, plain("a", 0.0), plain("b", 1.0), plain("n", None), rejected="dead")
     found = {pick: [r.rollout.id for r in rs] for pick, rs in picked(dead).items()}
     assert found == {"best": ["b"], "worst": ["a"], "rejected": ["n"]}
