@@ -47,6 +47,9 @@ class GroupAdvantage(Filter):
     def _advantages(self, rewards_N: Floats) -> Floats:
         centred = rewards_N - rewards_N.mean()
         num = len(rewards_N)
+        if num > 1 and np.ptp(rewards_N) == 0:
+            # Six rewards of 0.3 are not their mean to the last bit, which epsilon would enlarge.
+            return np.zeros_like(rewards_N)
         if self.kind == "rloo":
             return centred * num / (num - 1) if num > 1 else rewards_N
         if self.kind == "dr_grpo" or num == 1:

@@ -7,11 +7,9 @@ import numpy as np
 
 from gfcr.stages import Harvest
 from gfcr.types import FinishReason, Rollout, Sample
+from gfcr.values.numbers import ROUNDING
 
 _COMPLETE: Final = (FinishReason.STOP, FinishReason.HALTED, FinishReason.ENDED)
-
-_ROUNDING: Final = 1e-6
-"""Equal rewards such as 0.7 differ from their mean by 1e-16, and a tiny spread divides that."""
 
 
 def criteria(
@@ -70,7 +68,7 @@ def _cost(samples: Sequence[Sample], *, generated: float, first_trained: int) ->
 
 def _live(samples: Sequence[Sample]) -> set[str]:
     """Returns the ids of the groups whose advantages are not all 0, but for rounding."""
-    return {s.rollout.group_id for s in samples if np.any(np.abs(s.advantage_T) > _ROUNDING)}
+    return {s.rollout.group_id for s in samples if np.any(np.abs(s.advantage_T) > ROUNDING)}
 
 
 def _share(those: Sequence[bool]) -> float:

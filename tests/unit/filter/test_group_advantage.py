@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gfcr import strategy as strategies
@@ -58,6 +58,12 @@ def test_unscorable_rollouts_neither_get_an_advantage_nor_move_the_baseline(kind
     with_gap = _advantages(kind, [1.0, None, 0.0, 0.0])
     assert with_gap[1] is None
     assert [a for a in with_gap if a is not None] == _advantages(kind, [1.0, 0.0, 0.0])
+
+
+@given(st.floats(-2, 2), st.integers(2, 12), st.sampled_from(["grpo", "dr_grpo", "rloo"]))
+@example(0.3, 6, "grpo")
+def test_equal_rewards_teach_nothing_to_the_last_bit(reward: float, size: int, kind: str) -> None:
+    assert _advantages(kind, [reward] * size) == [0.0] * size
 
 
 def test_a_group_of_one_has_no_baseline() -> None:
