@@ -16,9 +16,8 @@ from gfcr.types import Rollout
 class JsonGate(Gate):
     """Fails completions that are no JSON, or not what the schema says.
 
-    Reads the keywords type, enum, const, anyOf, required, properties, additionalProperties, items,
-    minItems, maxItems, minLength, maxLength, pattern, minimum and maximum of JSON Schema, and
-    refuses any other; NaN and Infinity are no JSON.
+    The schema is JSON Schema (2020-12), references within it and formats included; a keyword that
+    it does not have is refused. NaN and Infinity are no JSON.
 
     Hurts a policy that thinks aloud before it answers, where the whole completion has to be JSON:
     ask for a fenced block, and set `where: fence`.
@@ -40,6 +39,6 @@ class JsonGate(Gate):
         if self.where == "fence":
             text = ["", *fenced(text, languages=("json",))][-1]
         try:
-            return fits(read(text), self.schema)
+            return fits(read(text), schema=self.schema)
         except ValueError:
             return False

@@ -1,12 +1,8 @@
-"""JSON gates: what is read of JSON Schema, against the reference implementation."""
+"""JSON gates: answers of a schema, and schemas that would check nothing."""
 
-import json
 from typing import Any
 
-import jsonschema
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from gfcr import registry
 from gfcr.errors import ConfigError
@@ -14,55 +10,9 @@ from gfcr.filter.json_gate import JsonGate
 from gfcr.testing import factories as make
 from tests.cases import over
 
-NAMES = st.sampled_from(["a", "b", "c"])
-LEAVES = (
-    st.none()
-    | st.booleans()
-    | st.integers(-3, 3)
-    | st.sampled_from([1.0, 1.5, -2.0, "", "a", "ab", "7"])
-)
-VALUES = st.recursive(
-    LEAVES,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
-    max_leaves=6,
-)
-TYPES = st.sampled_from(["object", "array", "string", "boolean", "null", "number", "integer"])
-SIZES = st.integers(0, 3)
-
-
-def _schemas(inner: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
-    words: dict[str, st.SearchStrategy[Any]] = {
-        "type": TYPES | st.lists(TYPES, min_size=1, max_size=2, unique=True),
-        "enum": st.lists(VALUES, min_size=1, max_size=3),
-        "const": VALUES,
-        "anyOf": st.lists(inner, min_size=1, max_size=2),
-        "required": st.lists(NAMES, max_size=2, unique=True),
-        "properties": st.dictionaries(NAMES, inner, max_size=2),
-        "additionalProperties": st.booleans() | inner,
-        "items": inner,
-        **dict.fromkeys(("minItems", "maxItems", "minLength", "maxLength"), SIZES),
-        "pattern": st.sampled_from(["^a", "b$", r"\d"]),
-        "minimum": st.integers(-2, 2) | st.just(1.5),
-        "maximum": st.integers(-2, 2) | st.just(1.5),
-        "title": st.just("x"),
-    }
-    some = st.lists(st.sampled_from(sorted(words)), max_size=3, unique=True)
-    return some.flatmap(lambda chosen: st.fixed_dictionaries({w: words[w] for w in chosen}))
-
-
-SCHEMAS = st.recursive(st.just({}), _schemas, max_leaves=5)
-
 
 def _passes(text: str, **values: Any) -> bool:
     return JsonGate(**values).passes(make.rollout(text=text), view=make.view())
-
-
-@pytest.mark.slow
-@settings(max_examples=200, deadline=None)
-@given(SCHEMAS, VALUES)
-def test_a_schema_means_what_the_reference_says(schema: dict[str, Any], value: Any) -> None:
-    expected = jsonschema.Draft202012Validator(schema).is_valid(value)
-    assert _passes(json.dumps(value), schema=schema) == expected
 
 
 ANSWER = {
@@ -95,6 +45,20 @@ def test_an_answer_of_a_schema(text: str, passes: bool) -> None:
     assert _passes(text, schema=ANSWER) == passes
 
 
+@over(
+    ("schema", "right", "wrong"),
+    [
+        ({"oneOf": [{"type": "integer"}, {"minimum": 2}]}, "1", "3"),
+        ({"$defs": {"n": {"type": "integer"}}, "items": {"$ref": "#/$defs/n"}}, "[1]", '["1"]'),
+        ({"format": "date"}, '"2026-02-28"', '"2026-02-30"'),
+        ({"enum": (1, 2)}, "1.0", "true"),
+        ({"items": {"$ref": "#"}, "type": "array"}, "[[]]", "[" * 600 + "]" * 600),
+    ],
+)
+def test_all_of_json_schema_is_read(schema: dict[str, Any], right: str, wrong: str) -> None:
+    assert [_passes(text, schema=schema) for text in (right, wrong)] == [True, False]
+
+
 def test_the_last_fenced_block_may_be_what_counts() -> None:
     text = 'First\n```json\n{"answer": "x"}\n```\nno:\n```json\n{"answer": 3}\n```\n'
     assert _passes(text, schema=ANSWER, where="fence")
@@ -106,15 +70,16 @@ def test_the_last_fenced_block_may_be_what_counts() -> None:
     ("schema", "told"),
     [
         ({"typ": "object"}, r"json_gate\.schema: unknown keyword 'typ'.*'type'"),
-        ({"properties": {"a": {"oneOf": []}}}, r"schema\.properties\.a: unknown keyword 'oneOf'"),
-        ({"items": {"minLength": -1}}, r"schema\.items\.minLength=-1 is not what"),
-        ({"anyOf": [{}, {"type": "text"}]}, r"schema\.anyOf\[1\]\.type='text' is not what"),
-        ({"pattern": "("}, r"schema\.pattern='\(' is not what"),
-        ({"items": True}, r"schema\.items=True is no schema: give a mapping"),
-        ({"required": "answer"}, r"schema\.required='answer' is not what"),
-        ({"minimum": "1"}, r"schema\.minimum='1' is not what"),
-        ({"properties": []}, r"schema\.properties=\[\] is not what"),
-        ({"additionalProperties": 3}, r"schema\.additionalProperties=3 is no schema"),
+        ({"properties": {"a": {"oneOff": []}}}, r"schema: unknown keyword 'oneOff'.*'oneOf'"),
+        ({"items": {"minLength": -1}}, r"schema\.items\.minLength is not what.*-1 is less"),
+        ({"anyOf": [{}, {"type": "text"}]}, r"schema\.anyOf\[1\].*is not what.*'text'"),
+        ({"pattern": "("}, r"schema\.pattern is not what"),
+        ({"required": "answer"}, r"schema\.required is not what"),
+        ({"additionalProperties": 3}, r"schema\.additionalProperties is not what"),
+        ({"items": {"$ref": "#/$defs/no"}}, r"schema: \$ref='#/\$defs/no' is not in the schema"),
+        ({"$ref": "http://localhost:1/x"}, "is not in the schema"),
+        ({"format": "telephone"}, "format='telephone' cannot be checked here.*date"),
+        ({"const": {1, 2}}, "schema is not what"),
     ],
 )
 def test_a_schema_that_would_not_be_read_is_refused(schema: dict[str, Any], told: str) -> None:
