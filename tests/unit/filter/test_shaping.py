@@ -1,7 +1,10 @@
 """What changes rewards comes before the map that makes advantages of them."""
 
+from typing import Any
+
 import pytest
 
+from gfcr import registry
 from gfcr.errors import ConfigError
 from gfcr.filter.cosine_length import CosineLength
 from gfcr.filter.group_advantage import GroupAdvantage
@@ -11,6 +14,7 @@ from gfcr.filter.soft_overlong import SoftOverlong
 from gfcr.generate.sample import Sample
 from gfcr.stages import Filter
 from gfcr.strategy import Strategy
+from gfcr.testing import factories as make
 from tests.cases import over
 
 SHAPING = [
@@ -20,6 +24,16 @@ SHAPING = [
     LengthGate(failing="set"),
     LengthGate(failing="add"),
 ]
+
+THRESHOLDS: dict[str, dict[str, Any]] = {
+    "cosine_length": {},
+    "kimi_length": {},
+    "exit_reward": {},
+    "scaffolded": {},
+    "novelty": {"of": "right"},
+    "trajectory_entropy": {"of": "right"},
+    "balanced_subset": {"keep": 2},
+}
 
 
 def _strategy(**filters: Filter) -> Strategy:
@@ -32,6 +46,24 @@ def test_before_the_map_it_is_taken_and_behind_it_refused(shaping: Filter) -> No
     told = r"strategy\.filters\.shape: strategy\.filters\.advantage makes advantages.*put it first"
     with pytest.raises(ConfigError, match=told):
         _strategy(advantage=GroupAdvantage(), shape=shaping).check()
+
+
+@over("part", THRESHOLDS)
+def test_a_reward_of_the_threshold_is_right(part: str) -> None:
+    """A threshold of 0.5 does to 0, 0.5 and 1 what one of 0.4 does, and not what one of 0.6 does."""
+    lengths, notes = (3, 5, 7, 9), ({}, {"exit": 1}, {"hint": 1}, {"exit": 2})
+    rollouts = [
+        make.rollout(i, reward=reward, length=length, notes=note)
+        for i, (reward, length, note) in enumerate(
+            zip((0.0, 0.5, 0.5, 1.0), lengths, notes, strict=True)
+        )
+    ]
+
+    def made(threshold: float) -> str:
+        built = registry.build("filter", {"name": part, **THRESHOLDS[part], "threshold": threshold})
+        return repr(built.apply(make.group_of(rollouts), view=make.view()).signals)
+
+    assert made(0.5) == made(0.4) != made(0.6)
 
 
 def test_a_gate_that_leaves_out_may_stand_behind_the_map() -> None:
