@@ -209,7 +209,7 @@ def _interrupted(
     options: argparse.Namespace,
     stdout: TextIO,
 ) -> int:
-    """Says how to go on; `--fresh` would start over once more."""
+    """Says how to go on; `--fresh` would start over once more, also what had begun."""
     number = error.number if isinstance(error, Interrupted) else signal.SIGINT
     word = "paused" if options.command in _RESUMED else "interrupted"
     resume = shlex.join(["gfcr", *(word for word in given if word != "--fresh")])
@@ -218,7 +218,9 @@ def _interrupted(
         answer = {**(run or {}), "status": word, "resume": resume}
         with suppress(OSError):  # how to go on is told on stderr, too
             print(json.dumps({**answer, "interrupted": signal.Signals(number).name}), file=stdout)
-    print(f"gfcr {options.command}: {word}. To go on: {resume}", file=sys.stderr)
+    kept = options.command == "sweep" and "--fresh" in given
+    note = " (trials that had not begun keep their earlier runs)" if kept else ""
+    print(f"gfcr {options.command}: {word}. To go on: {resume}{note}", file=sys.stderr)
     return 128 + number
 
 

@@ -74,13 +74,14 @@ def test_a_run_is_paused_and_says_how_to_go_on(number: signal.Signals, tmp_path:
 def test_a_sweep_tells_its_trials(number: signal.Signals, tmp_path: Path) -> None:
     arms = {"arms": {"a": {}, "b": {}}, "seeds": [0], "launcher": {"name": "local", "parallel": 2}}
     arms["trainer"] = {**LONG, "max_steps": 5000}
-    process = begun(command(tmp_path, "sweep", **arms))
+    process = begun([*command(tmp_path, "sweep", **arms), "--fresh"])
     for arm in "ab":
         wait_for(tmp_path / "runs", f"t/{arm}/*/checkpoints/checkpoint-*/gfcr_checkpoint.json")
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 128 + number
     assert json.loads(out)["status"] == "paused" and "To go on: gfcr sweep" in err
+    assert "trials that had not begun keep their earlier runs" in err
     runs = [RunFolder(card.parent) for card in tmp_path.rglob("run.json")]
     assert [run.status for run in runs] == ["paused"] * 2
 
