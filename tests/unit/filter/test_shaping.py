@@ -50,7 +50,7 @@ def test_before_the_map_it_is_taken_and_behind_it_refused(shaping: Filter) -> No
 
 @over("part", THRESHOLDS)
 def test_a_reward_of_the_threshold_is_right(part: str) -> None:
-    """A threshold of 0.5 does to 0, 0.5 and 1 what one of 0.4 does, and not what one of 0.6 does."""
+    """For a reward of 0.5 a threshold of 0.5 is one of 0.4, and not one of 0.6."""
     lengths, notes = (3, 5, 7, 9), ({}, {"exit": 1}, {"hint": 1}, {"exit": 2})
     rollouts = [
         make.rollout(i, reward=reward, length=length, notes=note)
