@@ -25,7 +25,7 @@ from gfcr.audit.memory import Learning, remembers
 from gfcr.audit.plan import MAX_LENGTH, Plan
 from gfcr.audit.prompts import LARGE, PROMPT, Asks, long, ordinary
 from gfcr.audit.target import ModelTarget, noisy
-from gfcr.certificate import record, sources
+from gfcr.certificate import record
 from gfcr.certificate.cell import judged
 from gfcr.certificate.settings import Setting
 from gfcr.speculation.base import Drafter
@@ -123,8 +123,8 @@ def _kept(plan: Plan, subject: Subject, setting: Setting, *, fixes: Sequence[str
         return None
     engine, drafter = registry.spec("engine", plan.audited), subject.whole
     what = record.essence(engine, drafter, model=plan.model), models.digest_of(plan.folder)
-    code = sources.digest_of(engine, drafter), record.now_versions(), fixes, record.device_name()
-    about = what, code, asdict(setting), plan.max_tokens, plan.seed
+    under = asdict(record.Circumstances.here(engine, drafter)), fixes
+    about = what, under, asdict(setting), plan.max_tokens, plan.seed
     return path_of(plan.keep, label=f"{subject.label}-{setting.name}", about=about)
 
 
