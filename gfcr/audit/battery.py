@@ -6,7 +6,7 @@ from typing import Final, final
 
 import numpy as np
 
-from gfcr.audit import checks, repeats, scan, shifts
+from gfcr.audit import checks, scan, shifts
 from gfcr.audit.evidence import Evidence
 from gfcr.audit.features import PARTITIONS
 from gfcr.audit.sampler import BONUS, PLAIN, VERIFIED
@@ -145,9 +145,9 @@ def _rule(e: Evidence) -> Iterator[checks.Check | None]:
 
 
 def _repeats(e: Evidence) -> Iterator[checks.Check | None]:
-    found = repeats.tally(e.context_N, e.features.partitions["rank"])
-    yield repeats.pooled(found)
-    yield repeats.most(found)
+    found = checks.tally(e.context_N, e.features.partitions["rank"])
+    yield checks.pooled(found)
+    yield checks.most(found)
 
 
 def _dependence(e: Evidence) -> Iterator[checks.Check | None]:

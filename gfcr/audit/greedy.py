@@ -6,9 +6,9 @@ from typing import final
 
 import numpy as np
 
-from gfcr.audit import reported, sampler, shifts
+from gfcr.audit import sampler, shifts
 from gfcr.audit.asked import Asked
-from gfcr.audit.evidence import added
+from gfcr.audit.evidence import added, reported
 from gfcr.audit.features import Array
 from gfcr.audit.law import Laws
 from gfcr.audit.sampler import PLAIN, Sampled
@@ -75,7 +75,7 @@ def _compared(one: Sampled, logits: Laws, *, tie: float) -> Compared:
     own = lag - np.log(np.exp(logits).sum(-1, dtype=np.float64))
     logits[rows, best] = -np.inf
     # Either convention: of the point mass sampled from, or of temperature 1 without filters.
-    said = reported.logprobs([one])
+    said = reported([one])
     return Compared(
         clear_N=logits.max(-1) < -2 * tie,
         different_N=(best != told["token_N"]) & (lag < -2 * tie),

@@ -13,8 +13,8 @@ from gfcr.audit.features import Array
 from gfcr.audit.law import Laws, target_law
 from gfcr.audit.prompts import LARGE, Asks, ordinary
 from gfcr.audit.sampler import VERIFIED, Place, Sampled
+from gfcr.audit.shifts import half
 from gfcr.audit.symbols import symbols
-from gfcr.audit.tilts import half
 from gfcr.certificate.cell import Prompts
 from gfcr.certificate.settings import SETTINGS
 from gfcr.types import Ints, Sampling

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from gfcr.audit.asked import Asked
+from gfcr.audit.asked import ROUNDINGS, Asked
 from gfcr.audit.greedy import compare
 from gfcr.audit.judge import audit_cell
 from gfcr.audit.law import Laws, target_law
-from gfcr.audit.rounding import rounding_of
 from gfcr.audit.sampler import PLAIN, Place, Sampled
 from gfcr.certificate.cell import Cell, Verdict
 from gfcr.certificate.settings import SETTINGS
@@ -72,5 +71,5 @@ def test_an_edge_that_rounding_may_move_is_left_out() -> None:
     """Top-k between tokens of 0.31 and 0.29: bfloat16 may keep either."""
     law = np.log([[0.4, 0.31, 0.29]])
     two = Sampling(top_k=2)
-    assert target_law(law, sampling=two, tie=rounding_of("bfloat16").tie).unclear.all()
+    assert target_law(law, sampling=two, tie=ROUNDINGS["bfloat16"].tie).unclear.all()
     assert not target_law(law, sampling=two).unclear.any()
