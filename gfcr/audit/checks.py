@@ -6,6 +6,7 @@ that were seen many times are tested for biases that change sign between context
 """
 
 import importlib
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,13 +59,6 @@ class Check(NamedTuple):
     p_value: float
     spread: Spread | None = None
     """Covariance of what is summed, on which the power depends; None for a count."""
-
-
-class Tally(NamedTuple):
-    """Counts of each rank (the token, given the context) in each repeated context."""
-
-    counts: Array
-    chance: Array
 
 
 def normal(name: str, total: float, *, variance: float) -> Check | None:
@@ -146,26 +140,28 @@ def frequency(name: str, hits: Mask, mass: Array) -> Check | None:
     return normal(name, float(hits.sum() - mass.sum()), variance=variance)
 
 
-def tally(keys: NDArray[np.int64], partition: Partition) -> Tally:
-    """Counts the repeated contexts only, shapes (C, K)."""
+def repeated(keys: NDArray[np.int64], partition: Partition) -> Iterator[Check | None]:
+    """Tests the counts of each rank (the token, given the context) in each repeated context."""
     _, first, inverse, visits = np.unique(
         keys, return_index=True, return_inverse=True, return_counts=True
     )
     num = partition.mass_NK.shape[1]
-    counts = np.zeros((len(first), num))
-    np.add.at(counts, (inverse, partition.hit_N), 1)
+    counts_CK = np.zeros((len(first), num))
+    np.add.at(counts_CK, (inverse, partition.hit_N), 1)
     often = visits >= VISITS
-    return Tally(counts[often], partition.mass_NK[first[often]])
+    counts_CK, chance_CK = counts_CK[often], partition.mass_NK[first[often]]
+    yield _pooled(counts_CK, chance_CK)
+    yield _most(counts_CK, chance_CK)
 
 
-def pooled(found: Tally) -> Check | None:
+def _pooled(counts_CK: Array, chance_CK: Array) -> Check | None:
     """Pearson's X2 summed over contexts, standardised by its exact mean and variance.
 
     Cells expected less than once in a context are lumped together there. For n draws over cells
     p: mean K - 1, variance 2 (K - 1) + (sum 1/p - K^2 - 2 K + 2) / n.
     """
     total = mean = variance = 0.0
-    for count, chance in zip(*found, strict=True):
+    for count, chance in zip(counts_CK, chance_CK, strict=True):
         c, p = _lumped(count, chance)
         k, n = len(p), c.sum()
         total += float(((c - n * p) ** 2 / (n * p)).sum())
@@ -180,14 +176,14 @@ def pooled(found: Tally) -> Check | None:
     return Check("repeated contexts", float(z), 0, float(p_value))
 
 
-def most(found: Tally) -> Check | None:
+def _most(counts_CK: Array, chance_CK: Array) -> Check | None:
     """Tests the most surprising cell of all repeated contexts, by exact binomial tails."""
-    trials = np.broadcast_to(found.counts.sum(1, keepdims=True), found.counts.shape)
-    expected = trials * found.chance
+    trials = np.broadcast_to(counts_CK.sum(1, keepdims=True), counts_CK.shape)
+    expected = trials * chance_CK
     use = (expected >= LEAST) & (trials - expected >= LEAST)
     if not use.any():
         return None
-    hits, law = found.counts[use], stats().binom(trials[use], found.chance[use])
+    hits, law = counts_CK[use], stats().binom(trials[use], chance_CK[use])
     p = 2 * np.minimum(law.cdf(hits), law.sf(hits - 1)).min()
     return Check("one context", float(len(hits)), -1, float(min(1.0, len(hits) * p)))
 

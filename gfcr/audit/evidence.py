@@ -109,7 +109,7 @@ def gather(sampled: Sequence[Sampled], *, asked: Asked, seed: int) -> Evidence:
 
 
 def _portions(used: Sequence[Sampled], *, asked: Asked) -> Iterator[list[Scored]]:
-    pairs = [(s.prompt, s.tokens) for s in used]
+    pairs = [(s.request.tokens, s.tokens) for s in used]
     proposals = asked.proposal.logprobs(pairs) if asked.proposal else repeat(None)
     held: list[Scored] = []
     for one in zip(used, asked.target.logprobs(pairs), proposals, strict=False):

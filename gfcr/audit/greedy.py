@@ -63,7 +63,7 @@ class Compared:
 def compare(sampled: Sequence[Sampled], *, asked: Asked) -> Compared:
     """Compares each token with the argmax after the engine's own tokens before it."""
     used = [s for s in sampled if s.tokens]
-    pairs = [(s.prompt, s.tokens) for s in used]
+    pairs = [(s.request.tokens, s.tokens) for s in used]
     laws = zip(used, asked.target.logprobs(pairs), strict=True)
     return added([_compared(one, logits, tie=asked.rounding.tie) for one, logits in laws])
 

@@ -17,6 +17,7 @@ from gfcr.audit.shifts import half
 from gfcr.audit.symbols import symbols
 from gfcr.certificate.cell import Prompts
 from gfcr.certificate.settings import SETTINGS
+from gfcr.engine.base import Request
 from gfcr.types import Ints, Sampling
 
 VOCAB = 33_001
@@ -80,7 +81,8 @@ def drawn(num: int, *, seed: int) -> Sampled:
     ]
     said = np.log(law[range(num), tokens]).tolist()
     known = [None] * num
-    return Sampled(prompt=(seed, 1), tokens=tokens, places=places, known=known, logprobs=said)
+    request = Request(id=str(seed), tokens=(seed, 1), sampling=PLAIN)
+    return Sampled(request=request, tokens=tokens, places=places, known=known, logprobs=said)
 
 
 def same(one: object, other: object) -> bool:
