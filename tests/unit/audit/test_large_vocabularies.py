@@ -11,7 +11,7 @@ from gfcr.audit.asked import Asked
 from gfcr.audit.evidence import Evidence, gather, join
 from gfcr.audit.features import Array
 from gfcr.audit.law import Laws, target_law
-from gfcr.audit.prompts import LARGE, Asks, ordinary
+from gfcr.audit.prompts import LARGE, ordinary
 from gfcr.audit.sampler import VERIFIED, Place, Sampled
 from gfcr.audit.shifts import half
 from gfcr.audit.symbols import symbols
@@ -123,9 +123,9 @@ def test_drafts_drawn_at_random_do_not_decide_what_is_counted_together() -> None
 
 def test_a_round_of_a_large_vocabulary_is_small() -> None:
     for max_tokens, in_flight in ((64, 16), (256, 8)):
-        asks = Asks(model="any", vocab=LARGE, max_length=512, max_tokens=max_tokens, seed=0)
+        asked = ordinary("any", vocab=LARGE, max_length=512, max_tokens=max_tokens, seed=0)
         for endless in (False, True):
-            assert len(ordinary(asks).round(endless=endless)) == in_flight
+            assert len(asked.round(endless=endless)) == in_flight
 
 
 def test_evidence_is_joined() -> None:
