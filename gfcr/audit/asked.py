@@ -30,11 +30,6 @@ class Rounding:
     """Whether the law of a token given a draft drawn at random can be told: it is a difference of
     two rounded laws. Otherwise such an engine is judged by its tokens alone."""
 
-    @property
-    def tolerance(self) -> dict[str, float]:
-        """Returns what reported log-probs may be off by, as certificates record it."""
-        return {"mean": self.mean, "most": self.most}
-
 
 ROUNDINGS: Final[Mapping[str, Rounding]] = {
     "float32": Rounding(mean=1e-3, most=2e-2, tie=TOLERANCE, drawn=True),

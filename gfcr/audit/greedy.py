@@ -50,15 +50,6 @@ class Compared:
         """Number of tokens that are left out."""
         return int((~self.clear_N).sum())
 
-    def lengths(self, *, first: int, distance: float) -> dict[str, float]:
-        """Returns the power of the tokens from each octave of positions on, from the `first`."""
-        return _tails(self.position_N[self.clear_N], first=first, distance=distance)
-
-    def drafts(self, *, distance: float) -> dict[str, float]:
-        """Returns the power of the tokens of drafts of each octave of lengths, or longer."""
-        verified = self.clear_N & (self.state_N != PLAIN)
-        return _tails(self.length_N[verified], first=1, distance=distance)
-
 
 def compare(sampled: Sequence[Sampled], *, asked: Asked) -> Compared:
     """Compares each token with the argmax after the engine's own tokens before it."""
@@ -92,7 +83,8 @@ def power(tokens: float, *, distance: float) -> float:
     return float(1 - (1 - distance) ** tokens)
 
 
-def _tails(values: Ints, *, first: int, distance: float) -> dict[str, float]:
+def tails(values: Ints, *, first: int, distance: float) -> dict[str, float]:
+    """Returns the power of the tokens whose value lies in each octave from `first` on, or above."""
     bands = shifts.band(values)
     return {
         str(shifts.start(b)): power((bands >= b).sum(), distance=distance)

@@ -87,7 +87,7 @@ def audit_cell(
         longest=gathered.longest,
         longest_draft=gathered.longest_draft,
         wanted=gathered.wanted,
-        tolerance=asked.rounding.tolerance,
+        tolerance={"mean": asked.rounding.mean, "most": asked.rounding.most},
         seconds=round(gathered.seconds, 1),
         **figures,
     )
@@ -201,10 +201,11 @@ def _look_at_argmax(e: Compared, asked: Asked, gathered: Gathered, *, share: flo
     enough = log(1 - POWER) / log(1 - distance)
     wanted = ceil(len(e) * enough / max(tested, 1))
     gathered.looked(power=greedy.power(tested, distance=distance), wanted=wanted)
+    positions, drafts = e.position_N[e.clear_N], e.length_N[e.clear_N & (e.state_N != PLAIN)]
     said = {
         "power": gathered.power,
-        "lengths": e.lengths(first=battery.EARLY, distance=LATE),
-        "drafts": e.drafts(distance=FAR),
+        "lengths": greedy.tails(positions, first=battery.EARLY, distance=LATE),
+        "drafts": greedy.tails(drafts, first=1, distance=FAR),
     }
     return _Look(share, {}, said)
 
