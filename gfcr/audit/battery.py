@@ -6,7 +6,7 @@ from typing import Final, final
 
 import numpy as np
 
-from gfcr.audit import checks, repeats, scan, shifts
+from gfcr.audit import checks, scan, shifts
 from gfcr.audit.evidence import Evidence
 from gfcr.audit.features import PARTITIONS
 from gfcr.audit.sampler import BONUS, PLAIN, VERIFIED
@@ -50,7 +50,7 @@ def rest(evidence: Evidence, *, deterministic: bool) -> Families:
     return _made(
         where=_where(evidence),
         rule=_rule(evidence),
-        repeats=_repeats(evidence),
+        repeats=checks.repeated(evidence.context_N, evidence.features.partitions["rank"]),
         dependence=_dependence(evidence),
         scan=scan.run(evidence, deterministic=deterministic),
     )
@@ -142,12 +142,6 @@ def _rule(e: Evidence) -> Iterator[checks.Check | None]:
         late = shifts.band(e.recovered_length_R) >= first
         where = f"after a rejection in drafts of {shifts.start(first)} or more"
         yield checks.surprise(f"surprise, {where}", f, mask=late)
-
-
-def _repeats(e: Evidence) -> Iterator[checks.Check | None]:
-    found = repeats.tally(e.context_N, e.features.partitions["rank"])
-    yield repeats.pooled(found)
-    yield repeats.most(found)
 
 
 def _dependence(e: Evidence) -> Iterator[checks.Check | None]:

@@ -1,10 +1,12 @@
 """Statistical tests whose null distribution under a lossless engine is known for any model.
 
 Given the past, a token's cell has known probabilities, so hits minus probabilities is a martingale
-difference with known covariance: sums of it are normal, quadratic forms of it chi-square.
+difference with known covariance: sums of it are normal, quadratic forms of it chi-square. Contexts
+that were seen many times are tested for biases that change sign between contexts.
 """
 
 import importlib
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +26,10 @@ FEW = 2e8
 """Number of products in a covariance up to which one thread is enough."""
 SMOOTH = 4
 """Number of Legendre polynomials in the test of uniformity."""
+VISITS = 20
+"""Least number of visits of a context that is tested."""
+LEAST = 3.0
+"""Least number expected inside, and outside, a cell that is tested by itself."""
 
 Mask = NDArray[np.bool_]
 
@@ -132,6 +138,63 @@ def frequency(name: str, hits: Mask, mass: Array) -> Check | None:
     if variance < ENOUGH:
         return None
     return normal(name, float(hits.sum() - mass.sum()), variance=variance)
+
+
+def repeated(keys: NDArray[np.int64], partition: Partition) -> Iterator[Check | None]:
+    """Tests the counts of each rank (the token, given the context) in each repeated context."""
+    _, first, inverse, visits = np.unique(
+        keys, return_index=True, return_inverse=True, return_counts=True
+    )
+    num = partition.mass_NK.shape[1]
+    counts_CK = np.zeros((len(first), num))
+    np.add.at(counts_CK, (inverse, partition.hit_N), 1)
+    often = visits >= VISITS
+    counts_CK, chance_CK = counts_CK[often], partition.mass_NK[first[often]]
+    yield _pooled(counts_CK, chance_CK)
+    yield _most(counts_CK, chance_CK)
+
+
+def _pooled(counts_CK: Array, chance_CK: Array) -> Check | None:
+    """Pearson's X2 summed over contexts, standardised by its exact mean and variance.
+
+    Cells expected less than once in a context are lumped together there. For n draws over cells
+    p: mean K - 1, variance 2 (K - 1) + (sum 1/p - K^2 - 2 K + 2) / n.
+    """
+    total = mean = variance = 0.0
+    for count, chance in zip(counts_CK, chance_CK, strict=True):
+        c, p = _lumped(count, chance)
+        k, n = len(p), c.sum()
+        total += float(((c - n * p) ** 2 / (n * p)).sum())
+        mean += k - 1
+        variance += 2 * (k - 1) + float((1 / p).sum() - k**2 - 2 * k + 2) / n
+    if mean < ENOUGH:
+        return None
+    z = (total - mean) / np.sqrt(variance)
+    # A gamma law with these moments: sums of X2 are skewed, a normal tail would be too thin.
+    scale = variance / mean
+    p_value = stats().gamma.sf(total, mean / scale, scale=scale)
+    return Check("repeated contexts", float(z), 0, float(p_value))
+
+
+def _most(counts_CK: Array, chance_CK: Array) -> Check | None:
+    """Tests the most surprising cell of all repeated contexts, by exact binomial tails."""
+    trials = np.broadcast_to(counts_CK.sum(1, keepdims=True), counts_CK.shape)
+    expected = trials * chance_CK
+    use = (expected >= LEAST) & (trials - expected >= LEAST)
+    if not use.any():
+        return None
+    hits, law = counts_CK[use], stats().binom(trials[use], chance_CK[use])
+    p = 2 * np.minimum(law.cdf(hits), law.sf(hits - 1)).min()
+    return Check("one context", float(len(hits)), -1, float(min(1.0, len(hits) * p)))
+
+
+def _lumped(count: Array, chance: Array) -> tuple[Array, Array]:
+    """Joins the cells expected less than once, and the next likely one if that is too little."""
+    small = chance * count.sum() < 1
+    if not small.all() and chance[small].sum() * count.sum() < 1:
+        small[np.where(small, np.inf, chance).argmin()] = True
+    counts = np.append(count[~small], count[small].sum())
+    return counts, np.append(chance[~small], chance[small].sum())
 
 
 def shifted_power(check: Check, *, shift: float, level: float) -> float:

@@ -8,11 +8,11 @@ from typing import Any, TypeAlias, final
 import numpy as np
 from numpy.typing import NDArray
 
-from gfcr.audit import features, reported, sampler, shifts, tilts
+from gfcr.audit import features, sampler, shifts
 from gfcr.audit.asked import Asked
 from gfcr.audit.features import Array, Cells, Features
 from gfcr.audit.law import Laws, verification
-from gfcr.audit.sampler import PLAIN, DraftLaw, Sampled
+from gfcr.audit.sampler import BONUS, PLAIN, VERIFIED, DraftLaw, Sampled
 from gfcr.audit.shifts import Shifts
 from gfcr.audit.symbols import Symbols, symbols
 from gfcr.types import Bools, Ints
@@ -20,6 +20,9 @@ from gfcr.values.plain import is_mapping
 
 HELD = 4_000_000
 """About how many probabilities are held at once; each takes some hundred bytes on the way."""
+
+INFINITE = 1e6
+"""Nats that stand for a log-prob that is not finite."""
 
 BOUND = 3.0
 """Bound of log-ratios to the drafting policy, so that no single token carries their sum."""
@@ -106,7 +109,7 @@ def gather(sampled: Sequence[Sampled], *, asked: Asked, seed: int) -> Evidence:
 
 
 def _portions(used: Sequence[Sampled], *, asked: Asked) -> Iterator[list[Scored]]:
-    pairs = [(s.prompt, s.tokens) for s in used]
+    pairs = [(s.request.tokens, s.tokens) for s in used]
     proposals = asked.proposal.logprobs(pairs) if asked.proposal else repeat(None)
     held: list[Scored] = []
     for one in zip(used, asked.target.logprobs(pairs), proposals, strict=False):
@@ -152,7 +155,7 @@ def _part(
         features=found,
         shifts=shifts.measure(
             law,
-            half=tilts.half(logits.shape[1])[of.ids_NS],
+            half_NV=shifts.half(logits.shape[1])[of.ids_NS],
             bands_2N=bands_2N,
             counted=counted,
             cells=cells,
@@ -160,7 +163,7 @@ def _part(
         ),
         lean_N=lean,
         lean_var_N=lean_var,
-        gap_N=reported.logprobs(some)[clear] - found.logp_N,
+        gap_N=reported(some)[clear] - found.logp_N,
         unclear=int((~clear).sum()),
     )
 
@@ -197,6 +200,43 @@ def _drafts(
         "recovered": features.reduce(residual, tokens[rows], cells=left, seed=seed + 1),
         "recovered_length_R": plain["length_N"][rows],
     }
+
+
+def reported(some: Sequence[Sampled]) -> Array:
+    """Returns reported log-probs, one per token; NaN where none was reported, inf for a wrong one.
+
+    Those of a request with more or fewer log-probs than tokens cannot be matched: all are wrong.
+    """
+    found: list[Array] = []
+    for one in some:
+        num = len(one.tokens)
+        said = np.array(one.logprobs or [np.nan] * num, np.float64)
+        wrong = bool(one.logprobs) & ~np.isfinite(said)
+        found.append(np.where(wrong, np.inf, said) if len(said) == num else np.full(num, np.inf))
+    return np.concatenate(found)
+
+
+def gaps_by_kind(gap_N: Array, *, state_N: Ints, hit_N: Bools) -> dict[str, dict[str, float]]:
+    """Summarises absolute gaps by kind of token, as `tokens`, `mean` and `most`.
+
+    A log-prob that is not finite, or a token whose law has none, is infinitely far.
+    """
+    kinds = {
+        "plain": state_N == PLAIN,
+        "accepted": (state_N == VERIFIED) & hit_N,
+        "recovered": (state_N == VERIFIED) & ~hit_N,
+        "bonus": state_N == BONUS,
+    }
+    found: dict[str, dict[str, float]] = {}
+    for kind, mask in kinds.items():
+        gap = np.minimum(np.abs(gap_N[mask & ~np.isnan(gap_N)]), INFINITE)
+        if len(gap):
+            found[kind] = {
+                "tokens": len(gap),
+                "mean": float(gap.mean()),
+                "most": float(gap.max()),
+            }
+    return found
 
 
 def join(parts: Sequence[Evidence]) -> Evidence:

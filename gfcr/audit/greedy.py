@@ -6,9 +6,9 @@ from typing import final
 
 import numpy as np
 
-from gfcr.audit import reported, sampler, shifts
+from gfcr.audit import sampler, shifts
 from gfcr.audit.asked import Asked
-from gfcr.audit.evidence import added
+from gfcr.audit.evidence import added, reported
 from gfcr.audit.features import Array
 from gfcr.audit.law import Laws
 from gfcr.audit.sampler import PLAIN, Sampled
@@ -50,20 +50,11 @@ class Compared:
         """Number of tokens that are left out."""
         return int((~self.clear_N).sum())
 
-    def lengths(self, *, first: int, distance: float) -> dict[str, float]:
-        """Returns the power of the tokens from each octave of positions on, from the `first`."""
-        return _tails(self.position_N[self.clear_N], first=first, distance=distance)
-
-    def drafts(self, *, distance: float) -> dict[str, float]:
-        """Returns the power of the tokens of drafts of each octave of lengths, or longer."""
-        verified = self.clear_N & (self.state_N != PLAIN)
-        return _tails(self.length_N[verified], first=1, distance=distance)
-
 
 def compare(sampled: Sequence[Sampled], *, asked: Asked) -> Compared:
     """Compares each token with the argmax after the engine's own tokens before it."""
     used = [s for s in sampled if s.tokens]
-    pairs = [(s.prompt, s.tokens) for s in used]
+    pairs = [(s.request.tokens, s.tokens) for s in used]
     laws = zip(used, asked.target.logprobs(pairs), strict=True)
     return added([_compared(one, logits, tie=asked.rounding.tie) for one, logits in laws])
 
@@ -75,7 +66,7 @@ def _compared(one: Sampled, logits: Laws, *, tie: float) -> Compared:
     own = lag - np.log(np.exp(logits).sum(-1, dtype=np.float64))
     logits[rows, best] = -np.inf
     # Either convention: of the point mass sampled from, or of temperature 1 without filters.
-    said = reported.logprobs([one])
+    said = reported([one])
     return Compared(
         clear_N=logits.max(-1) < -2 * tie,
         different_N=(best != told["token_N"]) & (lag < -2 * tie),
@@ -92,7 +83,8 @@ def power(tokens: float, *, distance: float) -> float:
     return float(1 - (1 - distance) ** tokens)
 
 
-def _tails(values: Ints, *, first: int, distance: float) -> dict[str, float]:
+def tails(values: Ints, *, first: int, distance: float) -> dict[str, float]:
+    """Returns the power of the tokens whose value lies in each octave from `first` on, or above."""
     bands = shifts.band(values)
     return {
         str(shifts.start(b)): power((bands >= b).sum(), distance=distance)

@@ -6,14 +6,15 @@ tell, the next command may go on from it: see `Asked.kept`.
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import count
 from math import ceil, log
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from gfcr.audit import battery, evidence, greedy, kept, reported
+from gfcr.audit import battery, evidence, greedy, kept
 from gfcr.audit.asked import Asked
 from gfcr.audit.checks import Check
 from gfcr.audit.evidence import Evidence, added
@@ -21,8 +22,7 @@ from gfcr.audit.greedy import Compared
 from gfcr.audit.kept import Gathered
 from gfcr.audit.memory import Learning
 from gfcr.audit.power import Powers
-from gfcr.audit.rounds import BOTH, Progress, rounds_of
-from gfcr.audit.sampler import PLAIN, Sampled
+from gfcr.audit.sampler import PLAIN, Asking, Sampled, sample
 from gfcr.certificate.cell import FAR, LATE, NONE, POWER, SHARES, Cell, judged, wrong_logprobs
 from gfcr.engine.base import Engine, EngineStats
 from gfcr.errors import EngineError
@@ -30,6 +30,11 @@ from gfcr.seeds import seed_of
 
 LOOK: Final = 1.2
 """Growth of the sample between two computations of its power."""
+BOTH: Final = 2
+"""Rounds before a verdict: one whose completions end by themselves, one of full length."""
+
+Progress = Callable[[int, float, int], None]
+"""Called with the tokens sampled so far, the power they give, and how many are wanted in all."""
 
 
 def audit_cell(
@@ -60,7 +65,7 @@ def audit_cell(
     # A sample that grows is judged again and again: all the times add up to 1.65 times the level.
     asked = replace(asked, level=asked.level / (gathered.judged + 1) ** 2)
 
-    rounds = rounds_of(engine, asked=asked, memory=memory, gathered=gathered, progress=progress)
+    rounds = _rounds_of(engine, asked=asked, memory=memory, gathered=gathered, progress=progress)
     families: battery.Families = {}
     figures: dict[str, Any]
     try:
@@ -82,7 +87,7 @@ def audit_cell(
         longest=gathered.longest,
         longest_draft=gathered.longest_draft,
         wanted=gathered.wanted,
-        tolerance=asked.rounding.tolerance,
+        tolerance={"mean": asked.rounding.mean, "most": asked.rounding.most},
         seconds=round(gathered.seconds, 1),
         **figures,
     )
@@ -125,6 +130,47 @@ def _found(
     return families, figures | look.powers | {"tests": tests}
 
 
+def _rounds_of(
+    engine: Engine, *, asked: Asked, memory: Learning | None, gathered: Gathered, progress: Progress
+) -> Iterator[list[Sampled]]:
+    """Yields rounds until the most tokens or seconds are reached; every other one is endless.
+
+    They follow the rounds that are `gathered`: at least one more, and one of each kind in all.
+    """
+    begun, first, given = time.monotonic(), gathered.rounds, 0
+
+    def told(tokens: int) -> None:
+        progress(gathered.tokens + tokens, gathered.power, gathered.wanted)
+
+    for number in count(first):
+        late = given >= asked.samples or time.monotonic() - begun >= asked.seconds
+        if late and number >= max(BOTH, first + 1):
+            return
+        before = engine.stats()
+        asking = Asking(
+            setting=asked.setting,
+            prompts=asked.prompts.round(endless=number % BOTH > 0),
+            max_tokens=asked.prompts.max_tokens,
+            endless=number % BOTH > 0,
+        )
+        if memory is not None:
+            # Seeds of their own: drafts must not share their randomness with what they meet.
+            past = seed_of(asked.seed, asked.setting.name, "past", number)
+            memory.before(
+                lambda asking=asking, past=past: sample(engine, asking, seed=past),
+                sampling=asked.setting.sampling,
+                first=number == first,
+            )
+        seed = seed_of(asked.seed, asked.setting.name, number)
+        asking = replace(asking, progress=told)
+        found = sample(engine, asking, seed=seed, drafts=asked.drafts, records=asked.records)
+        if memory is not None:
+            memory.after(found, sampling=asked.setting.sampling)
+        gathered.plus(found, ends=asked.ends, stats=engine.stats() - before)
+        given += sum(len(s.tokens) for s in found)
+        yield found
+
+
 class _Look(NamedTuple):
     share: float
     """Of the tested tokens, that came out of verification steps."""
@@ -155,10 +201,11 @@ def _look_at_argmax(e: Compared, asked: Asked, gathered: Gathered, *, share: flo
     enough = log(1 - POWER) / log(1 - distance)
     wanted = ceil(len(e) * enough / max(tested, 1))
     gathered.looked(power=greedy.power(tested, distance=distance), wanted=wanted)
+    positions, drafts = e.position_N[e.clear_N], e.length_N[e.clear_N & (e.state_N != PLAIN)]
     said = {
         "power": gathered.power,
-        "lengths": e.lengths(first=battery.EARLY, distance=LATE),
-        "drafts": e.drafts(distance=FAR),
+        "lengths": greedy.tails(positions, first=battery.EARLY, distance=LATE),
+        "drafts": greedy.tails(drafts, first=1, distance=FAR),
     }
     return _Look(share, {}, said)
 
@@ -173,7 +220,7 @@ def _share(asked: Asked, e: Evidence | Compared, *, spent: EngineStats) -> float
     """Returns the share of the tested tokens that came out of verification steps."""
     if asked.drafter == NONE:
         return 1.0
-    if asked.told:
+    if asked.drafts is not None or asked.records is not None:
         return float((e.state_N != PLAIN).any())
     verified = spent.accepted_tokens + spent.drafts
     return min(1.0, verified / max(1, spent.generated_tokens))
@@ -185,7 +232,7 @@ def _figures(e: Evidence | Compared, asked: Asked, *, share: float) -> dict[str,
         "speculated": 0 if asked.drafter == NONE else round(share * e.scope_N.sum()),
         "unclear": e.unclear,
         "impossible": e.impossible,
-        "logprobs": reported.table(e.gap_N, state_N=e.state_N, hit_N=e.draft_hit_N),
+        "logprobs": evidence.gaps_by_kind(e.gap_N, state_N=e.state_N, hit_N=e.draft_hit_N),
         "unreported": int(np.isnan(e.gap_N).sum()),
     }
 

@@ -87,16 +87,17 @@ def remembers(drafter: Drafter) -> bool:
 
 
 def _groups(found: Sequence[Sampled], *, step: int) -> tuple[Group, ...]:
-    ordered = sorted(found, key=lambda s: s.prompt_id)
-    return tuple(
-        _group(list(some), step=step) for _, some in groupby(ordered, key=lambda s: s.prompt_id)
-    )
+    def prompt_of(one: Sampled) -> str:
+        return one.request.prompt_id
+
+    ordered = groupby(sorted(found, key=prompt_of), key=prompt_of)
+    return tuple(_group(list(some), step=step) for _, some in ordered)
 
 
 def _group(some: Sequence[Sampled], *, step: int) -> Group:
-    first = some[0]
-    name = f"{step}:{first.prompt_id}"
-    prompt = Prompt(id=first.prompt_id, tokens=first.prompt, text="", answer="")
+    asked = some[0].request
+    name = f"{step}:{asked.prompt_id}"
+    prompt = Prompt(id=asked.prompt_id, tokens=asked.tokens, text="", answer="")
     rollouts = tuple(_rollout(s, prompt=prompt, group=name, step=step) for s in some)
     signals = tuple(Signal(reward=0.0, advantage=0.0) for _ in some)
     return Group(id=name, prompt=prompt, rollouts=rollouts, signals=signals)
@@ -105,7 +106,7 @@ def _group(some: Sequence[Sampled], *, step: int) -> Group:
 def _rollout(one: Sampled, *, prompt: Prompt, group: str, step: int) -> Rollout:
     num = len(one.tokens)
     return Rollout(
-        id=group + one.slot,
+        id=group + one.request.slot,
         group_id=group,
         prompt=prompt,
         tokens_T=np.array(one.tokens, np.int32),

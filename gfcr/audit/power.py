@@ -16,8 +16,7 @@ from gfcr.audit import battery, checks, shifts
 from gfcr.audit.battery import Families, Tail
 from gfcr.audit.checks import Check
 from gfcr.audit.evidence import Evidence
-from gfcr.audit.shifts import DRAFT, POSITION, Shifts
-from gfcr.audit.tilts import TILTS
+from gfcr.audit.shifts import DRAFT, POSITION, TILTS, Shifts
 from gfcr.certificate.cell import FAR, LATE, MOST, POWER
 from gfcr.certificate.settings import Setting
 

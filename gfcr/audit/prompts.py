@@ -1,8 +1,6 @@
 """Prompts of an audit: questions of the model's demo task, and token sequences that repeat."""
 
-from dataclasses import dataclass
 from itertools import islice
-from typing import final
 
 import numpy as np
 
@@ -28,45 +26,37 @@ LONG_TOKENS = 16
 LONG_PROMPTS = 8
 
 
-@final
-@dataclass(frozen=True, kw_only=True)
-class Asks:
-    """The model and the lengths that prompts must fit."""
-
-    model: str
-    """Name of the model, by which its task's questions are found."""
-    vocab: int
-    max_length: int
-    """Most tokens of a sequence."""
-    max_tokens: int = MAX_TOKENS
-    """Most tokens of a completion, if they fit."""
-    seed: int
-
-
-def ordinary(asks: Asks) -> Prompts:
+def ordinary(model: str, *, vocab: int, max_length: int, max_tokens: int, seed: int) -> Prompts:
     """Makes prompts: half task questions (if the model has a task), half arbitrary tokens.
 
     Arbitrary tokens make laws of every shape; they repeat, to give n-gram drafters a match.
+
+    Args:
+        model: name of the model, by which its task's questions are found.
+        vocab: number of its tokens.
+        max_length: most tokens of a sequence.
+        max_tokens: most tokens of a completion, if they fit.
+        seed: seed of the questions and tokens.
     """
-    new = max(1, min(asks.max_tokens, asks.max_length - PROMPT))
-    room = max(2, min(PROMPT, asks.max_length - new))
-    asked = _questions(asks.model, num=NUM // 2, seed=asks.seed)
-    prompts = [p for p in asked if len(p) + new <= asks.max_length]
+    new = max(1, min(max_tokens, max_length - PROMPT))
+    room = max(2, min(PROMPT, max_length - new))
+    asked = _questions(model, num=NUM // 2, seed=seed)
+    prompts = [p for p in asked if len(p) + new <= max_length]
     while len(prompts) < NUM:
-        prompts.append(_repeating(len(prompts), vocab=asks.vocab, length=room, seed=asks.seed))
-    if asks.vocab >= LARGE:
+        prompts.append(_repeating(len(prompts), vocab=vocab, length=room, seed=seed))
+    if vocab >= LARGE:
         return Prompts(prompts=prompts[:FEW_PROMPTS], max_tokens=new, tokens=FEW_TOKENS)
     return Prompts(prompts=prompts, max_tokens=new, typical=TYPICAL)
 
 
-def long(asks: Asks) -> Prompts:
-    """Makes prompts that leave `LONG_TOKENS` up to the engine's limit."""
-    length = asks.max_length - LONG_TOKENS
+def long(model: str, *, vocab: int, max_length: int, seed: int) -> Prompts:
+    """Makes prompts that leave `LONG_TOKENS` up to the engine's limit; see `ordinary`."""
+    length = max_length - LONG_TOKENS
     prompts: list[tuple[int, ...]] = []
     for i in range(LONG_PROMPTS):
-        parts = _questions(asks.model, num=asks.max_length, seed=asks.seed + i, answered=True)
+        parts = _questions(model, num=max_length, seed=seed + i, answered=True)
         tokens = [t for part in parts for t in part]
-        tokens = tokens or list(_repeating(i, vocab=asks.vocab, length=length, seed=asks.seed))
+        tokens = tokens or list(_repeating(i, vocab=vocab, length=length, seed=seed))
         prompts.append(tuple(tokens[-length:]))
     return Prompts(prompts=prompts, max_tokens=LONG_TOKENS)
 

@@ -11,7 +11,6 @@ from gfcr import models, registry
 from gfcr.audit.drafters import Subject
 from gfcr.audit.plan import Plan
 from gfcr.certificate import record as certificate
-from gfcr.certificate import sources
 from gfcr.certificate.cell import Cell, Verdict
 from gfcr.certificate.settings import Setting
 from gfcr.process.worker import Worker
@@ -48,7 +47,7 @@ def run(plan: Plan, *, watch: Watch) -> Iterator[certificate.Certificate]:
             device=held.device,
             fixes=tuple(held.fixes),
             versions=certificate.now_versions(),
-            sources=sources.digest_of(engine, drafter),
+            sources=certificate.digest_of(engine, drafter),
             made=datetime.now(UTC).isoformat(timespec="seconds"),
             cells=cells,
         )

@@ -1,6 +1,6 @@
 """Samples rounds from an engine under a setting, and keeps what the audit needs of each request."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, count
@@ -81,15 +81,8 @@ class Place(NamedTuple):
 class Sampled:
     """One request and its tokens. Lists are parallel, one entry per token."""
 
-    prompt: tuple[int, ...]
-    prompt_id: str = ""
-    slot: str = ""
-    """Which of the prompt's requests it is, counted within a round."""
+    request: Request
     finish: FinishReason | None = None
-    endless: bool = False
-    """Whether it was to go on after its end-of-sequence token."""
-    asked: int = 0
-    """Most tokens asked for."""
     tokens: list[int] = field(default_factory=list[int])
     logprobs: list[float] = field(default_factory=list[float])
     """Log-probs as the engine reports them."""
@@ -114,14 +107,14 @@ class Sampled:
 
         No law of single tokens shows that. `ends` are the tokens that end a request, if known.
         """
-        num = len(self.tokens)
-        cut = self.finish is FinishReason.LENGTH and num != self.asked
-        if ends is None or self.endless or not num:
-            return cut or num > self.asked
+        num, most = len(self.tokens), self.request.sampling.max_tokens
+        wrong = num > most or (self.finish is FinishReason.LENGTH and num != most)
+        if ends is None or self.request.endless or not num:
+            return wrong
         went_on = any(token in ends for token in self.tokens[:-1])
         stopped = self.finish is FinishReason.STOP and self.tokens[-1] not in ends
         missed = self.finish is FinishReason.LENGTH and self.tokens[-1] in ends
-        return cut or num > self.asked or went_on or stopped or missed
+        return wrong or went_on or stopped or missed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +146,7 @@ def sample(
     if records is None:
         return done
     told = records()
-    return [retraced(one, told.get(_id(seed, i), ())) for i, one in enumerate(done)]
+    return [retraced(one, told.get(one.request.id, ())) for one in done]
 
 
 def retraced(one: Sampled, steps: Steps) -> Sampled:
@@ -175,16 +168,15 @@ def retraced(one: Sampled, steps: Steps) -> Sampled:
 
 
 def _sample(engine: Engine, asking: Asking, *, seed: int, drafts: Drafts | None) -> list[Sampled]:
-    waiting = list(range(len(asking.prompts)))[::-1]
-    done = _named(asking)
+    done = [Sampled(request=request) for request in _requests(asking, seed=seed)]
+    waiting = deque(done)
     running: dict[str, Sampled] = {}
     laws = 0
     for number in count():
         while waiting and len(running) < asking.setting.batch:
-            i = waiting.pop()
-            request = _request(asking, done[i], number=i, seed=seed)
-            engine.submit(request)
-            running[request.id] = done[i]
+            one = waiting.popleft()
+            engine.submit(one.request)
+            running[one.request.id] = one
         if not running:
             break
         # Read before the step: it verifies these drafts and proposes the next ones.
@@ -215,50 +207,34 @@ def _sample(engine: Engine, asking: Asking, *, seed: int, drafts: Drafts | None)
     return done
 
 
-def _request(asking: Asking, one: Sampled, *, number: int, seed: int) -> Request:
-    setting = asking.setting
-    return Request(
-        id=_id(seed, number),
-        tokens=one.prompt,
-        sampling=replace(setting.sampling, max_tokens=asking.max_tokens),
-        seed=seed_of(seed, "audit", number) % 2**62 if setting.seeded else None,
-        prompt_id=one.prompt_id,
-        slot=one.slot,
-        endless=asking.endless,
-    )
-
-
-def _id(seed: int, number: int) -> str:
-    return f"audit-{seed}-{number}"
-
-
-def _named(asking: Asking) -> list[Sampled]:
+def _requests(asking: Asking, *, seed: int) -> Iterator[Request]:
+    """Yields a request for each prompt; slots count the requests of equal prompts in a round."""
     seen: Counter[tuple[int, ...]] = Counter()
-    named: list[Sampled] = []
-    for prompt in map(tuple, asking.prompts):
+    for number, prompt in enumerate(map(tuple, asking.prompts)):
         key = crc32(np.array(prompt, np.int32).tobytes())
-        one = Sampled(
-            prompt=prompt,
+        yield Request(
+            id=f"audit-{seed}-{number}",
+            tokens=prompt,
+            sampling=replace(asking.setting.sampling, max_tokens=asking.max_tokens),
+            seed=seed_of(seed, "audit", number) % 2**62 if asking.setting.seeded else None,
             prompt_id=f"audit-{key:08x}",
             slot=f"/{seen[prompt]}",
             endless=asking.endless,
-            asked=asking.max_tokens,
         )
-        named.append(one)
         seen[prompt] += 1
-    return named
 
 
 def columns(sampled: Sequence[Sampled]) -> dict[str, NDArray[Any]]:
     """Returns all that is known of each token except its law, by the names of `Evidence`."""
     lengths = [len(one.tokens) for one in sampled]
+    prompts = [hash(one.request.tokens) for one in sampled]
     places = zip(*(place for one in sampled for place in one.places), strict=True)
-    tokens = [np.array([one.prompt[-1], *one.tokens], np.int32) for one in sampled]
+    tokens = [np.array([one.request.tokens[-1], *one.tokens], np.int32) for one in sampled]
     told = dict(zip(Place._fields, places, strict=True))
     return {f"{name}_N": np.array(values, np.int32) for name, values in told.items()} | {
         "token_N": np.concatenate([some[1:] for some in tokens]),
         "previous_token_N": np.concatenate([some[:-1] for some in tokens]),
-        "prompt_N": np.repeat(np.array([hash(one.prompt) for one in sampled], np.int64), lengths),
+        "prompt_N": np.repeat(np.array(prompts, np.int64), lengths),
         "request_N": np.repeat(np.arange(len(sampled), dtype=np.int32), lengths),
         "position_N": np.concatenate([np.arange(num, dtype=np.int32) for num in lengths]),
         "context_N": np.array([key for one in sampled for key in _contexts(one)], np.int64),
@@ -267,5 +243,5 @@ def columns(sampled: Sequence[Sampled]) -> dict[str, NDArray[Any]]:
 
 def _contexts(one: Sampled) -> list[int]:
     """Returns a key per token, equal for equal prompts and tokens before it (64-bit hashes)."""
-    before = one.tokens[:-1]
-    return list(accumulate(before, lambda key, token: hash((key, token)), initial=hash(one.prompt)))
+    before, prompt = one.tokens[:-1], hash(one.request.tokens)
+    return list(accumulate(before, lambda key, token: hash((key, token)), initial=prompt))

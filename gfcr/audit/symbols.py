@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gfcr.audit import tilts
 from gfcr.audit.features import BUCKETS, RARE, Array, Cells, Features, masses
 from gfcr.audit.law import TOLERANCE, Laws, target_law
+from gfcr.audit.shifts import half
 from gfcr.types import Bools, Ints, Sampling
 
 LIKELY = 1e-3
@@ -124,7 +124,7 @@ def _merged(law: Array, *, drafts: Ints) -> tuple[Ints, Ints]:
 def _groups(vocab: int) -> tuple[Ints, Ints]:
     """Returns the group of each token, and the first token of each group."""
     ids = np.arange(vocab, dtype=np.int32)
-    groups = (ids % BUCKETS + BUCKETS * tilts.half(vocab)).astype(np.int32)
+    groups = (ids % BUCKETS + BUCKETS * half(vocab)).astype(np.int32)
     return groups, np.unique(groups, return_index=True)[1].astype(np.int32)
 
 

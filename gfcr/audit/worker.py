@@ -10,7 +10,7 @@ import pickle
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import asdict, replace
 from math import inf
 from pathlib import Path
@@ -23,9 +23,9 @@ from gfcr.audit.judge import audit_cell
 from gfcr.audit.kept import path_of
 from gfcr.audit.memory import Learning, remembers
 from gfcr.audit.plan import MAX_LENGTH, Plan
-from gfcr.audit.prompts import LARGE, PROMPT, Asks, long, ordinary
+from gfcr.audit.prompts import LARGE, PROMPT, long, ordinary
 from gfcr.audit.target import ModelTarget, noisy
-from gfcr.certificate import record, sources
+from gfcr.certificate import record
 from gfcr.certificate.cell import judged
 from gfcr.certificate.settings import Setting
 from gfcr.speculation.base import Drafter
@@ -41,67 +41,61 @@ def main() -> None:
     plan, subject, settings = pickle.load(sys.stdin.buffer)
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is no answer
-    with tempfile.TemporaryDirectory(prefix="gfcr-audit-") as scratch, ExitStack() as held:
-        _run(plan, subject, settings, out=out, scratch=Path(scratch), held=held)
+    with tempfile.TemporaryDirectory(prefix="gfcr-audit-") as scratch:
+        _run(plan, subject, settings, out=out, scratch=Path(scratch))
 
 
 def _run(
-    plan: Plan,
-    subject: Subject,
-    settings: Sequence[Setting],
-    *,
-    out: TextIO,
-    scratch: Path,
-    held: ExitStack,
+    plan: Plan, subject: Subject, settings: Sequence[Setting], *, out: TextIO, scratch: Path
 ) -> None:
     folder, config = plan.folder, plan.audited
     target, proposal, memory = ModelTarget(folder), None, None
     drafter = _drafter(subject, plan=plan, scratch=scratch)
     started: Any = config.start(model=str(folder), seed=plan.seed, drafter=drafter)
-    engine = held.enter_context(closing(started))
-    if drafter is not None and isinstance(drafter.core, (DraftModel, Online)):
-        proposal = ModelTarget(drafter.core.folder)
-    # Stock vLLM on a CPU cannot take new weights, which drafters with a memory need.
-    if drafter is not None and remembers(drafter) and config.fixes:
-        older = ModelTarget(noisy(folder, folder=scratch / "older"))
-        memory = Learning(engine, drafter=drafter, now=target.weights, older=older.weights)
-        proposal = proposal or older
-    _say(out, kind="engine", fixes=list(engine.fixes), device=record.device_name())
-    asks = Asks(
-        model=plan.model,
-        vocab=target.vocab,
+    with closing(started) as engine:
+        if drafter is not None and isinstance(drafter.core, (DraftModel, Online)):
+            proposal = ModelTarget(drafter.core.folder)
+        # Stock vLLM on a CPU cannot take new weights, which drafters with a memory need.
+        if drafter is not None and remembers(drafter) and config.fixes:
+            older = ModelTarget(noisy(folder, folder=scratch / "older"))
+            memory = Learning(engine, drafter=drafter, now=target.weights, older=older.weights)
+            proposal = proposal or older
+        _say(out, kind="engine", fixes=list(engine.fixes), device=record.device_name())
         # As long as `MAX_LENGTH` at most, or as the completions asked for need.
-        max_length=min(engine.max_length, max(MAX_LENGTH, PROMPT + plan.max_tokens)),
-        max_tokens=plan.max_tokens,
-        seed=plan.seed,
-    )
-    seconds = 60 * (plan.minutes or (MINUTES if target.vocab >= LARGE else inf))
-    for setting in settings:
-        asked = Asked(
-            target=target,
-            proposal=proposal,
-            setting=setting,
-            prompts=long(asks) if setting.long else ordinary(asks),
-            drafter=subject.label,
-            deterministic=drafter is None or not drafter.sampled,
-            **_seen(engine),
-            ends=engine.folder.eos,
-            dtype=config.dtype,
-            samples=plan.samples,
-            seconds=seconds,
-            kept=_kept(plan, subject, setting, fixes=engine.fixes) if seconds < inf else None,
-            level=plan.level,
-            seed=plan.seed,
-        )
-        cell = audit_cell(
-            engine,
-            asked=asked,
-            memory=memory,
-            progress=lambda n, p, w: _say(out, kind="progress", tokens=n, power=p, wanted=w),
-        )
-        # What says of itself that it is not exact is not called lossless for want of evidence.
-        exact = drafter is None or drafter.exact
-        _say(out, kind="cell", cell=asdict(judged(replace(cell, exact=exact))))
+        max_length = min(engine.max_length, max(MAX_LENGTH, PROMPT + plan.max_tokens))
+        room = {"vocab": target.vocab, "max_length": max_length, "seed": plan.seed}
+        seconds = 60 * (plan.minutes or (MINUTES if target.vocab >= LARGE else inf))
+        for setting in settings:
+            prompts = (
+                long(plan.model, **room)
+                if setting.long
+                else ordinary(plan.model, max_tokens=plan.max_tokens, **room)
+            )
+            asked = Asked(
+                target=target,
+                proposal=proposal,
+                setting=setting,
+                prompts=prompts,
+                drafter=subject.label,
+                deterministic=drafter is None or not drafter.sampled,
+                **_seen(engine),
+                ends=engine.folder.eos,
+                dtype=config.dtype,
+                samples=plan.samples,
+                seconds=seconds,
+                kept=_kept(plan, subject, setting, fixes=engine.fixes) if seconds < inf else None,
+                level=plan.level,
+                seed=plan.seed,
+            )
+            cell = audit_cell(
+                engine,
+                asked=asked,
+                memory=memory,
+                progress=lambda n, p, w: _say(out, kind="progress", tokens=n, power=p, wanted=w),
+            )
+            # What says of itself that it is not exact is not called lossless for want of evidence.
+            exact = drafter is None or drafter.exact
+            _say(out, kind="cell", cell=asdict(judged(replace(cell, exact=exact))))
 
 
 def _drafter(subject: Subject, *, plan: Plan, scratch: Path) -> Drafter | None:
@@ -123,8 +117,8 @@ def _kept(plan: Plan, subject: Subject, setting: Setting, *, fixes: Sequence[str
         return None
     engine, drafter = registry.spec("engine", plan.audited), subject.whole
     what = record.essence(engine, drafter, model=plan.model), models.digest_of(plan.folder)
-    code = sources.digest_of(engine, drafter), record.now_versions(), fixes, record.device_name()
-    about = what, code, asdict(setting), plan.max_tokens, plan.seed
+    under = asdict(record.Circumstances.here(engine, drafter)), fixes
+    about = what, under, asdict(setting), plan.max_tokens, plan.seed
     return path_of(plan.keep, label=f"{subject.label}-{setting.name}", about=about)
 
 

@@ -98,15 +98,10 @@ def standing(
         folder=folder,
         under=under,
     )
-    word = "uncertified" if held is None else _word(held, sampling, drafter.max_draft)
+    word: Word = "uncertified"
+    if held and (verdict := covered(held, sampling=sampling, max_draft=drafter.max_draft)):
+        word = verdict.value if all(cell.exact for cell in held.cells) else "biased"
     return Standing(word=word, under=under, certificate=held, max_draft=drafter.max_draft)
-
-
-def _word(held: Certificate, sampling: Sampling, max_draft: int) -> Word:
-    verdict = covered(held, sampling=sampling, max_draft=max_draft)
-    if verdict is None:
-        return "uncertified"
-    return verdict.value if all(cell.exact for cell in held.cells) else "biased"
 
 
 def circumstances(tags: Mapping[str, str]) -> Circumstances | None:

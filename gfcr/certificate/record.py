@@ -6,13 +6,15 @@ import os
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, final
 
+from gfcr import registry
 from gfcr.certificate.cell import POWER, Cell, Verdict, verdict_of
 from gfcr.certificate.settings import law_of
-from gfcr.certificate.sources import digest_of
+from gfcr.code import sources as code
 from gfcr.errors import GfcrError
 from gfcr.types import Sampling
 from gfcr.values.plain import is_mapping
@@ -38,6 +40,7 @@ FREE: Final = {
     "timeout_s": "patience: what a server samples does not depend on it",
 }
 """Fields of an engine's spec that cannot change what it samples, and why; all others bind."""
+_OURS: Final = ("engine/*.py", "speculation/*.py", "seeds.py", "types.py")
 PATHS: Final = ("model",)
 """Keys of a drafter's spec that name files: weights do not decide whether sampling is exact."""
 
@@ -57,7 +60,7 @@ class Certificate:
     fixes: tuple[str, ...]
     versions: Mapping[str, str]
     sources: str
-    """Digest of the code that samples, see `certificate.sources`."""
+    """Digest of the code that samples, see `digest_of`."""
     made: str
     """Date and time, UTC."""
     power: float = POWER
@@ -103,6 +106,29 @@ def _pathless(value: Any) -> Any:
     if is_mapping(value):
         return {k: _pathless(v) for k, v in value.items() if k not in PATHS}
     return value
+
+
+def digest_of(engine: Mapping[str, Any], drafter: Mapping[str, Any] | None) -> str:
+    """Returns a digest of the code that decides how an engine with a drafter samples.
+
+    It covers gfcr's engines and drafters, and the code of parts that are not gfcr's, as the record
+    of a run tells it (`gfcr.sources`).
+    """
+    classes = {registry.find("engine", str(engine["name"]))}
+    if drafter:
+        classes |= {
+            type(part) for part in registry.nested(registry.build("drafter", drafter)).values()
+        }
+    total = hashlib.sha256(_ours())
+    for held in code.units(code.roots(classes, spec=[engine, drafter])).values():
+        total.update(held.encode())
+    return total.hexdigest()[:16]
+
+
+@lru_cache(maxsize=1)
+def _ours() -> bytes:
+    root = Path(__file__).parents[1]
+    return code.digest(code.modules(root, patterns=_OURS)).encode()
 
 
 def write(certificate: Certificate, *, folder: Path = FOLDER) -> Path:

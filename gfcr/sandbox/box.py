@@ -64,9 +64,8 @@ class Box:
             SandboxError: the box cannot be made.
         """
         self._limits = limits or Limits()
-        self._started: subprocess.Popen[bytes] | None = None
         spec = spec_of(source, self._limits, namespaces=not (fallback and _why_no_namespaces()))
-        self._result = self._start(spec)
+        self._process, self._result = _start(spec)
         self._over = time.monotonic() + self._limits.seconds + _CLEARING_S
         self._lines = {1: bytearray(), 2: bytearray()}
         self.flooded = False
@@ -163,60 +162,6 @@ class Box:
             self.flooded |= len(held) > self._limits.output_kib << 10
         return not self.flooded and bool(self._reader.get_map())
 
-    # ------------------------------------------------------------ starting
-
-    @property
-    def _process(self) -> "subprocess.Popen[bytes]":
-        assert self._started
-        return self._started
-
-    def _start(self, spec: Mapping[str, Any]) -> int:
-        held = os.memfd_create("spec")
-        status, status_end = os.pipe()
-        result, result_end = os.pipe()
-        ends = (held, status_end, result_end)
-        with open(held, "wb", closefd=False) as file:
-            file.write(json.dumps(spec).encode())
-        os.lseek(held, 0, os.SEEK_SET)
-        try:
-            self._started = subprocess.Popen(
-                [python(), "-I", "-S", "-B", launcher.__file__, *map(str, ends)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                pass_fds=ends,
-                env={},
-                cwd="/",
-                bufsize=0,
-                start_new_session=True,
-            )
-        except OSError as error:
-            for fd in (status, result):
-                os.close(fd)
-            raise SandboxError(f"the sandbox cannot be started: {error}.") from error
-        finally:
-            for fd in ends:
-                os.close(fd)
-        self._await(status, result)
-        return result
-
-    def _await(self, status: int, result: int) -> None:
-        """Waits until the program runs."""
-        told = b""
-        with os.fdopen(status, "rb", buffering=0) as file, selectors.DefaultSelector() as ready:
-            ready.register(file, selectors.EVENT_READ)
-            while ready.select(_SETTING_UP_S):
-                if not (read := file.read(4096)):
-                    break
-                told += read
-        if told == b"ready":
-            return
-        self._process.kill()
-        _, errors = self._process.communicate()
-        os.close(result)
-        said = told.decode(errors="replace").removeprefix("ready") or errors.decode()[-300:]
-        raise SandboxError(f"the sandbox cannot be made: {said.strip() or 'no answer'}. {_ADVICE}")
-
 
 def why_not(*, fallback: bool = False) -> str | None:
     """Returns why no box can be made here, in words; None where one can."""
@@ -232,3 +177,53 @@ def _why_no_namespaces() -> str | None:
     except SandboxError as error:
         return str(error)
     return None
+
+
+def _start(spec: Mapping[str, Any]) -> "tuple[subprocess.Popen[bytes], int]":
+    """Starts the launcher; returns it with the descriptor on which it tells of the end."""
+    held = os.memfd_create("spec")
+    status, status_end = os.pipe()
+    result, result_end = os.pipe()
+    ends = (held, status_end, result_end)
+    with open(held, "wb", closefd=False) as file:
+        file.write(json.dumps(spec).encode())
+    os.lseek(held, 0, os.SEEK_SET)
+    try:
+        process = subprocess.Popen(
+            [python(), "-I", "-S", "-B", launcher.__file__, *map(str, ends)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=ends,
+            env={},
+            cwd="/",
+            bufsize=0,
+            start_new_session=True,
+        )
+    except OSError as error:
+        for fd in (status, result):
+            os.close(fd)
+        raise SandboxError(f"the sandbox cannot be started: {error}.") from error
+    finally:
+        for fd in ends:
+            os.close(fd)
+    _await(process, status=status, result=result)
+    return process, result
+
+
+def _await(process: "subprocess.Popen[bytes]", *, status: int, result: int) -> None:
+    """Waits until the program runs."""
+    told = b""
+    with os.fdopen(status, "rb", buffering=0) as file, selectors.DefaultSelector() as ready:
+        ready.register(file, selectors.EVENT_READ)
+        while ready.select(_SETTING_UP_S):
+            if not (read := file.read(4096)):
+                break
+            told += read
+    if told == b"ready":
+        return
+    process.kill()
+    _, errors = process.communicate()
+    os.close(result)
+    said = told.decode(errors="replace").removeprefix("ready") or errors.decode()[-300:]
+    raise SandboxError(f"the sandbox cannot be made: {said.strip() or 'no answer'}. {_ADVICE}")

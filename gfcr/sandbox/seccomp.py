@@ -1,7 +1,8 @@
 """Builds the kernel filter of the system calls that a program in a sandbox is refused."""
 
 import struct
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, TypeAlias
 
 _LOAD, _EQUAL, _SET, _AT_LEAST, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x06
 """Instructions of classic BPF on 32 bits: load a word; jump if equal, if any bit set, if >=."""
@@ -17,65 +18,50 @@ _WRITING: Final = 0o1 | 0o2 | 0o100 | 0o1000 | 0o20000000
 
 ARCHITECTURES: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
-_NUMBERS: Final = {
-    "x86_64": {
-        "unshare": 272, "setns": 308, "mount": 165, "umount2": 166, "pivot_root": 155,
-        "chroot": 161, "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311,
-        "kcmp": 312, "bpf": 321, "perf_event_open": 298, "userfaultfd": 323, "keyctl": 250,
-        "add_key": 248, "request_key": 249, "open_by_handle_at": 304, "name_to_handle_at": 303,
-        "init_module": 175, "finit_module": 313, "delete_module": 176, "kexec_load": 246,
-        "reboot": 169, "swapon": 167, "quotactl": 179, "acct": 163, "syslog": 103,
-        "clone": 56, "socket": 41, "kill": 62, "tkill": 200, "tgkill": 234,
-        "rt_sigqueueinfo": 129, "rt_tgsigqueueinfo": 297, "setsid": 112, "setpgid": 109,
-        "setpriority": 141, "fork": 57, "vfork": 58, "open": 2, "openat": 257, "creat": 85,
-        "truncate": 76, "rename": 82, "renameat": 264, "renameat2": 316, "unlink": 87,
-        "unlinkat": 263, "rmdir": 84, "mkdir": 83, "mkdirat": 258, "link": 86, "linkat": 265,
-        "symlink": 88, "symlinkat": 266, "mknod": 133, "mknodat": 259, "chmod": 90,
-        "fchmod": 91, "fchmodat": 268, "chown": 92, "fchown": 93, "lchown": 94,
-        "fchownat": 260, "utime": 132, "utimes": 235, "utimensat": 280, "futimesat": 261,
-        "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190, "removexattr": 197,
-        "lremovexattr": 198, "fremovexattr": 199, "mq_open": 240, "mq_unlink": 241,
-        "shmget": 29, "semget": 64, "msgget": 68, "prlimit64": 302, "ioctl": 16,
-        "sched_setaffinity": 203, "sched_setscheduler": 144, "sched_setparam": 142,
-    },
-    "aarch64": {
-        "unshare": 97, "setns": 268, "mount": 40, "umount2": 39, "pivot_root": 41,
-        "chroot": 51, "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271,
-        "kcmp": 272, "bpf": 280, "perf_event_open": 241, "userfaultfd": 282, "keyctl": 219,
-        "add_key": 217, "request_key": 218, "open_by_handle_at": 265, "name_to_handle_at": 264,
-        "init_module": 105, "finit_module": 273, "delete_module": 106, "kexec_load": 104,
-        "reboot": 142, "swapon": 224, "quotactl": 60, "acct": 89, "syslog": 116,
-        "clone": 220, "socket": 198, "kill": 129, "tkill": 130, "tgkill": 131,
-        "rt_sigqueueinfo": 138, "rt_tgsigqueueinfo": 240, "setsid": 157, "setpgid": 154,
-        "setpriority": 140, "openat": 56, "truncate": 45, "renameat": 38, "renameat2": 276,
-        "unlinkat": 35, "mkdirat": 34, "linkat": 37, "symlinkat": 36, "mknodat": 33,
-        "fchmod": 52, "fchmodat": 53, "fchown": 55, "fchownat": 54, "utimensat": 88,
-        "setxattr": 5, "lsetxattr": 6, "fsetxattr": 7, "removexattr": 14, "lremovexattr": 15,
-        "fremovexattr": 16, "mq_open": 180, "mq_unlink": 181, "shmget": 194, "semget": 190,
-        "msgget": 186, "prlimit64": 261, "ioctl": 29, "sched_setaffinity": 122,
-        "sched_setscheduler": 119, "sched_setparam": 118,
-    },
+_Calls: TypeAlias = Mapping[str, tuple[int, int | None]]
+"""The number of each system call in the order of `ARCHITECTURES`; None where there is no such."""
+
+_NEEDLESS: Final[_Calls] = {
+    "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "umount2": (166, 39),
+    "pivot_root": (155, 41), "chroot": (161, 51), "ptrace": (101, 117),
+    "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "kcmp": (312, 272),
+    "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282),
+    "keyctl": (250, 219), "add_key": (248, 217), "request_key": (249, 218),
+    "open_by_handle_at": (304, 265), "name_to_handle_at": (303, 264), "init_module": (175, 105),
+    "finit_module": (313, 273), "delete_module": (176, 106), "kexec_load": (246, 104),
+    "reboot": (169, 142), "swapon": (167, 224), "quotactl": (179, 60), "acct": (163, 89),
+    "syslog": (103, 116), "io_uring_setup": (425, 425), "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427), "open_tree": (428, 428), "move_mount": (429, 429),
+    "fsopen": (430, 430), "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433),
+    "pidfd_getfd": (438, 438), "process_madvise": (440, 440), "mount_setattr": (442, 442),
 }  # fmt: skip
-_NEWER: Final = {
-    **{"pidfd_send_signal": 424, "io_uring_setup": 425, "io_uring_enter": 426},
-    **{"io_uring_register": 427, "open_tree": 428, "move_mount": 429, "fsopen": 430},
-    **{"fsconfig": 431, "fsmount": 432, "fspick": 433, "pidfd_open": 434, "clone3": 435},
-    **{"openat2": 437, "pidfd_getfd": 438, "process_madvise": 440, "mount_setattr": 442},
-    **{"fchmodat2": 452, "setxattrat": 463, "removexattrat": 466},
-}
-"""Calls that have the same number on every architecture."""
+"""Calls that no program needs, and that would expose more of the kernel."""
+_REACHING: Final[_Calls] = {
+    "socket": (41, 198), "kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131),
+    "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240), "setsid": (112, 157),
+    "setpgid": (109, 154), "setpriority": (141, 140), "fork": (57, None), "vfork": (58, None),
+    "creat": (85, None), "truncate": (76, 45), "rename": (82, None), "renameat": (264, 38),
+    "renameat2": (316, 276), "unlink": (87, None), "unlinkat": (263, 35), "rmdir": (84, None),
+    "mkdir": (83, None), "mkdirat": (258, 34), "link": (86, None), "linkat": (265, 37),
+    "symlink": (88, None), "symlinkat": (266, 36), "mknod": (133, None), "mknodat": (259, 33),
+    "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "chown": (92, None),
+    "fchown": (93, 55), "lchown": (94, None), "fchownat": (260, 54), "utime": (132, None),
+    "utimes": (235, None), "utimensat": (280, 88), "futimesat": (261, None), "setxattr": (188, 5),
+    "lsetxattr": (189, 6), "fsetxattr": (190, 7), "removexattr": (197, 14),
+    "lremovexattr": (198, 15), "fremovexattr": (199, 16), "mq_open": (240, 180),
+    "mq_unlink": (241, 181), "shmget": (29, 194), "semget": (64, 190), "msgget": (68, 186),
+    "sched_setaffinity": (203, 122), "sched_setscheduler": (144, 119), "sched_setparam": (142, 118),
+    "pidfd_send_signal": (424, 424), "pidfd_open": (434, 434), "fchmodat2": (452, 452),
+    "setxattrat": (463, 463), "removexattrat": (466, 466),
+}  # fmt: skip
+"""Calls that reach files, the network or other processes."""
+_BY_ARGUMENTS: Final[_Calls] = {
+    "clone": (56, 220), "clone3": (435, 435), "openat2": (437, 437), "prlimit64": (302, 261),
+    "ioctl": (16, 29), "open": (2, None), "openat": (257, 56),
+}  # fmt: skip
+"""Calls that are refused for some of their arguments."""
 _OPENS: Final = {"open": 1, "openat": 2}
 """The index of the argument that holds the flags."""
-_OF_PROCESSES: Final = (
-    *("unshare", "setns", "mount", "umount2", "pivot_root", "chroot", "ptrace"),
-    *("process_vm_readv", "process_vm_writev", "kcmp", "bpf", "perf_event_open", "userfaultfd"),
-    *("keyctl", "add_key", "request_key", "open_by_handle_at", "name_to_handle_at"),
-    *("init_module", "finit_module", "delete_module", "kexec_load", "reboot", "swapon"),
-    *("quotactl", "acct", "syslog", "io_uring_setup", "io_uring_enter", "io_uring_register"),
-    *("open_tree", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "pidfd_getfd"),
-    *("process_madvise", "mount_setattr"),
-)
-"""Calls that no program needs, and that would expose more of the kernel."""
 
 
 def filter_for(machine: str, *, alone: bool) -> bytes:
@@ -85,11 +71,8 @@ def filter_for(machine: str, *, alone: bool) -> bytes:
         machine: the value of `os.uname().machine`, one of `ARCHITECTURES`.
         alone: whether it has no namespaces: then network, signals, processes and writing fail.
     """
-    numbers = {**_NUMBERS[machine], **_NEWER}
-    refused = set(_OF_PROCESSES)
-    special = {"clone", "openat2", "clone3", "prlimit64", "ioctl", *_OPENS}
-    if alone:
-        refused = {name for name in numbers if name not in special}
+    refused = {**_NEEDLESS, **_REACHING} if alone else _NEEDLESS
+    refused, numbers = _numbers(refused, at=machine), _numbers(_BY_ARGUMENTS, at=machine)
     lines = [
         *(_line(_LOAD, 4), _line(_EQUAL, ARCHITECTURES[machine], yes=1), _line(_RETURN, _KILL)),
         _line(_LOAD, 0),
@@ -100,7 +83,7 @@ def filter_for(machine: str, *, alone: bool) -> bytes:
     # calls are missing, libraries use older ones.
     lines += _returns(numbers["clone3"], _ENOSYS)
     for name in sorted(refused):
-        lines += _returns(numbers[name], _EPERM)
+        lines += _returns(refused[name], _EPERM)
     lines += _if_set(numbers["clone"], argument=0, bits=_NEW_NAMESPACES)
     if alone:
         lines += _returns(numbers["openat2"], _ENOSYS) + _returns(numbers["ioctl"], _ENOTTY)
@@ -110,6 +93,11 @@ def filter_for(machine: str, *, alone: bool) -> bytes:
             if name in numbers:
                 lines += _if_set(numbers[name], argument=argument, bits=_WRITING)
     return b"".join([*lines, _line(_RETURN, _ALLOW)])
+
+
+def _numbers(calls: _Calls, *, at: str) -> dict[str, int]:
+    place = [*ARCHITECTURES].index(at)
+    return {name: number for name, both in calls.items() if (number := both[place]) is not None}
 
 
 def _line(code: int, value: int, *, yes: int = 0, no: int = 0) -> bytes:

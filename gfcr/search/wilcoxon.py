@@ -40,7 +40,7 @@ class Wilcoxon(StoppingRule):
         return [Round(seeds=(seed,), until=None) for seed in seeds]
 
     def give_up(self, scores: Scores) -> dict[str, str]:
-        from gfcr.stats.scipy_stats import signed_rank
+        from gfcr.stats.scipy_stats import stats
 
         seeds = shared_seeds(scores)
         if len(seeds) < max(2, self.after):
@@ -48,11 +48,18 @@ class Wilcoxon(StoppingRule):
         paired = {arm: [by_seed[s] for s in seeds] for arm, by_seed in scores.items()}
         means = {arm: fmean(own) for arm, own in paired.items()}
         best = sorted(arm for arm, mean in means.items() if mean == max(means.values()))
+
+        def p_value(arm: str, by: str) -> float:
+            differences = np.subtract(paired[arm], paired[by])
+            # Those that are 0 count half on either side.
+            found = stats.wilcoxon(differences, alternative="less", zero_method="zsplit")
+            return float(found.pvalue)
+
         beaten = {
             arm: by
-            for arm, own in paired.items()
+            for arm in paired
             for by in best
-            if arm not in best and signed_rank(np.subtract(own, paired[by])) < self.p
+            if arm not in best and p_value(arm, by) < self.p
         }
         return {
             arm: f"signed-rank test against {by} over {len(seeds)} seeds: p < {self.p:g}"

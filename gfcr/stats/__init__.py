@@ -2,19 +2,21 @@
 
 from gfcr.stats.aggregate import (
     Profile,
+    bootstrap_interval,
+    iqm,
     optimality_gap,
     performance_profile,
     stratified_interval,
 )
-from gfcr.stats.bootstrap import bootstrap_interval, iqm
 from gfcr.stats.interval import Interval
-from gfcr.stats.noise import NoiseFloor, noise_floor
 from gfcr.stats.paired import (
     Comparison,
+    NoiseFloor,
     Verdict,
     compare,
     holm,
     judge,
+    noise_floor,
     probability_of_improvement,
 )
 from gfcr.stats.share import UNBOUNDED, Bounds, bounds_of, mean_interval

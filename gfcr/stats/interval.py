@@ -10,7 +10,7 @@ from math import inf, log
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gfcr.stats.scipy_stats import t_quantile, t_tail
+from gfcr.stats.scipy_stats import stats, t_quantile
 
 Table = NDArray[np.float64]
 
@@ -167,7 +167,7 @@ def two_sided(value: ArrayLike, *, error: ArrayLike, df: int) -> Table:
     size, errors = np.abs(np.asarray(value, np.float64)), np.asarray(error, np.float64)
     exact = np.where(size > 0, 2.0**-df, 1.0)
     known = errors > 0
-    return np.where(known, 2 * t_tail(size / np.where(known, errors, 1.0), df=df), exact)
+    return np.where(known, 2 * stats.t.sf(size / np.where(known, errors, 1.0), df), exact)
 
 
 def one_answer(*, seeds: int, prompts: int, span: float) -> float:

@@ -5,6 +5,7 @@ effect + a_s + b_p + e_sp, the three independent and normal. Shape suffixes: `_S
 prompts, `_B` draws of the variance that a study would estimate.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gfcr.stats.interval import FLOOR, degrees, one_answer, spread, table
-from gfcr.stats.scipy_stats import normal_tail, root, t_quantile
+from gfcr.stats.scipy_stats import root, stats, t_quantile
 
 _DRAWS = 40_000
 _SEED = 20261120
@@ -80,8 +81,8 @@ def power(
         return float(effect != 0)
     df = degrees(seeds=seeds, prompts=prompts)
     limits_B = t_quantile(1 - alpha / 2, df=df) * _errors(components, seeds, prompts)
-    tails_B = normal_tail((limits_B - effect) / error) + normal_tail((limits_B + effect) / error)
-    return float(tails_B.mean())
+    above_B, below_B = (limits_B - effect) / error, (limits_B + effect) / error
+    return float((stats.norm.sf(above_B) + stats.norm.sf(below_B)).mean())
 
 
 def detectable(
@@ -127,11 +128,7 @@ def seeds_needed(
 
     if not enough(most):
         return None
-    low, high = 1, most
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return 2 + bisect_left(range(2, most), True, key=enough)
 
 
 @lru_cache(maxsize=64)

@@ -18,7 +18,7 @@ from gfcr.stats.interval import (
     spread,
     table,
 )
-from gfcr.stats.scipy_stats import beta_quantile, normal_quantile, t_quantile
+from gfcr.stats.scipy_stats import stats, t_quantile
 
 Bounds: TypeAlias = tuple[float, float]
 """The least and the largest score that there can be."""
@@ -90,13 +90,13 @@ def share_limits(found: Spread, *, level: float) -> tuple[Table, Table]:
         equal = edge | (variance <= ROUNDING**2)
         answers = np.where(equal, seeds, product / np.where(equal, 1.0, variance))
     tail = (1 - level) / 2
-    answers *= (normal_quantile(1 - tail) / t_quantile(1 - tail, df=found.df)) ** 2
+    answers *= (float(stats.norm.ppf(1 - tail)) / t_quantile(1 - tail, df=found.df)) ** 2
     right, wrong = (
         np.where(edge & (share < 0.5), 0, share),
         np.where(edge & (share > 0.5), 0, 1 - share),
     )
-    low = beta_quantile(tail, a=right * answers, b=wrong * answers + 1)
-    high = beta_quantile(1 - tail, a=right * answers + 1, b=wrong * answers)
+    low = stats.beta.ppf(tail, right * answers, wrong * answers + 1)
+    high = stats.beta.ppf(1 - tail, right * answers + 1, wrong * answers)
     low = np.where(right == 0, 0.0, low)
     high = np.where(wrong == 0, 1.0, high)
     return np.minimum(low, share), np.maximum(high, share)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gfcr.errors import unknown_name
 from gfcr.stats import holm
 from gfcr.stats.interval import FLOOR, ROUNDING, Table
-from gfcr.stats.scipy_stats import f_tail
+from gfcr.stats.scipy_stats import stats
 from gfcr.studies.crossed import Crossed
 from gfcr.studies.effects import Effect, corrected, effect_of
 
@@ -134,7 +134,7 @@ def _term(answers: NDArray[np.float64], axes: Sequence[int]) -> Variance:
         error = max(error, FLOOR * repeats * _between_prompts(part) / df_error)
         if error > (ROUNDING * float(np.abs(answers).max())) ** 2:
             f = (squares / df) / error
-            p_value = f_tail(f, df=df, df_error=df_error)
+            p_value = float(stats.f.sf(f, df, df_error))
     return Variance(
         name=" ".join(map(str, axes)),
         order=len(axes),

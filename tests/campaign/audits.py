@@ -15,7 +15,7 @@ from scipy.stats import beta
 from gfcr.audit.asked import Asked
 from gfcr.audit.judge import audit_cell
 from gfcr.audit.law import Laws
-from gfcr.audit.tilts import TILTS, Tilt
+from gfcr.audit.shifts import TILTS, Tilt
 from gfcr.certificate.cell import DISTANCE, LEVEL, SAMPLES, Cell, Prompts, Verdict
 from gfcr.certificate.settings import SETTINGS
 from gfcr.engine.fake import Fake

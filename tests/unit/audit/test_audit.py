@@ -16,7 +16,7 @@ import pytest
 from gfcr.audit.asked import Asked
 from gfcr.audit.judge import audit_cell
 from gfcr.audit.kept import Gathered
-from gfcr.audit.tilts import TILTS
+from gfcr.audit.shifts import TILTS
 from gfcr.certificate.cell import Cell, Prompts, Verdict
 from gfcr.certificate.settings import SETTINGS
 from gfcr.engine.base import Delta

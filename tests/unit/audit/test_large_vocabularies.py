@@ -11,12 +11,13 @@ from gfcr.audit.asked import Asked
 from gfcr.audit.evidence import Evidence, gather, join
 from gfcr.audit.features import Array
 from gfcr.audit.law import Laws, target_law
-from gfcr.audit.prompts import LARGE, Asks, ordinary
+from gfcr.audit.prompts import LARGE, ordinary
 from gfcr.audit.sampler import VERIFIED, Place, Sampled
+from gfcr.audit.shifts import half
 from gfcr.audit.symbols import symbols
-from gfcr.audit.tilts import half
 from gfcr.certificate.cell import Prompts
 from gfcr.certificate.settings import SETTINGS
+from gfcr.engine.base import Request
 from gfcr.types import Ints, Sampling
 
 VOCAB = 33_001
@@ -80,7 +81,8 @@ def drawn(num: int, *, seed: int) -> Sampled:
     ]
     said = np.log(law[range(num), tokens]).tolist()
     known = [None] * num
-    return Sampled(prompt=(seed, 1), tokens=tokens, places=places, known=known, logprobs=said)
+    request = Request(id=str(seed), tokens=(seed, 1), sampling=PLAIN)
+    return Sampled(request=request, tokens=tokens, places=places, known=known, logprobs=said)
 
 
 def same(one: object, other: object) -> bool:
@@ -121,9 +123,9 @@ def test_drafts_drawn_at_random_do_not_decide_what_is_counted_together() -> None
 
 def test_a_round_of_a_large_vocabulary_is_small() -> None:
     for max_tokens, in_flight in ((64, 16), (256, 8)):
-        asks = Asks(model="any", vocab=LARGE, max_length=512, max_tokens=max_tokens, seed=0)
+        asked = ordinary("any", vocab=LARGE, max_length=512, max_tokens=max_tokens, seed=0)
         for endless in (False, True):
-            assert len(ordinary(asks).round(endless=endless)) == in_flight
+            assert len(asked.round(endless=endless)) == in_flight
 
 
 def test_evidence_is_joined() -> None:

@@ -9,6 +9,7 @@ import pytest
 from gfcr.audit.drafters import make_restless
 from gfcr.audit.memory import Learning, remembers
 from gfcr.audit.sampler import Sampled
+from gfcr.engine.base import Request
 from gfcr.engine.fake import Fake, FakeEngine
 from gfcr.speculation.auto import Auto
 from gfcr.speculation.base import NOTHING, Draft, Drafter, Proposer, Row
@@ -42,10 +43,11 @@ def rounds(drafter: Drafter, *, num: int) -> list[int]:
     """Versions of the policies that rounds of the past came from."""
     engine = FakeEngine(Fake(), seed=0)
     versions: list[int] = []
-    made = [
-        Sampled(prompt=(4, 5), prompt_id="p", slot=f"/{i}", tokens=[6, 7], logprobs=[-1.0, -2.0])
+    asked = [
+        Request(id=str(i), tokens=(4, 5), sampling=Sampling(), prompt_id="p", slot=f"/{i}")
         for i in range(2)
     ]
+    made = [Sampled(request=one, tokens=[6, 7], logprobs=[-1.0, -2.0]) for one in asked]
 
     def past() -> list[Sampled]:
         versions.append(engine.version)

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from gfcr.audit.asked import Asked
+from gfcr.audit.asked import ROUNDINGS, Asked
 from gfcr.audit.greedy import compare
 from gfcr.audit.judge import audit_cell
 from gfcr.audit.law import Laws, target_law
-from gfcr.audit.rounding import rounding_of
 from gfcr.audit.sampler import PLAIN, Place, Sampled
 from gfcr.certificate.cell import Cell, Verdict
 from gfcr.certificate.settings import SETTINGS
+from gfcr.engine.base import Request
 from gfcr.types import Sampling
 from tests.campaign import audits
 from tests.campaign.toy import ToyEngine, ToyModel, ToyTarget
@@ -60,7 +60,8 @@ def test_an_argmax_that_rounding_may_turn_is_left_out(gap: float, clear: int, wr
     logits = np.array([0.0, gap, -5.0])
     target = ToyTarget(ToyModel(np.broadcast_to(logits, (3, 3, 3))))
     place = Place(0, 0, PLAIN, -1, length=0, told=False, step=0, row=0, running=1)
-    second = Sampled(prompt=(2, 2), tokens=[0], places=[place])
+    request = Request(id="0", tokens=(2, 2), sampling=Sampling())
+    second = Sampled(request=request, tokens=[0], places=[place])
     greedy = Asked(target=target, setting=SETTINGS["greedy"], prompts=PROMPTS)
     found = compare([second], asked=replace(greedy, dtype="bfloat16"))
     assert (len(found), found.impossible) == (clear, wrong)
@@ -72,5 +73,5 @@ def test_an_edge_that_rounding_may_move_is_left_out() -> None:
     """Top-k between tokens of 0.31 and 0.29: bfloat16 may keep either."""
     law = np.log([[0.4, 0.31, 0.29]])
     two = Sampling(top_k=2)
-    assert target_law(law, sampling=two, tie=rounding_of("bfloat16").tie).unclear.all()
+    assert target_law(law, sampling=two, tie=ROUNDINGS["bfloat16"].tie).unclear.all()
     assert not target_law(law, sampling=two).unclear.any()

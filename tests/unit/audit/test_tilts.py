@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gfcr.audit.tilts import TILTS
+from gfcr.audit.shifts import TILTS
 from tests.cases import over
 
 

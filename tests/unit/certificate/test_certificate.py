@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from gfcr.certificate import record as certificate
-from gfcr.certificate import sources
 from gfcr.certificate.cell import Cell, Verdict
 from gfcr.errors import GfcrError
 from gfcr.types import Sampling
@@ -46,7 +45,7 @@ def made(*cells: Cell, when: str = "2026-01-01T00:00:00+00:00") -> certificate.C
         device=certificate.device_name(),
         fixes=("one",),
         versions=certificate.now_versions(),
-        sources=sources.digest_of(SPEC, DRAFTER),
+        sources=certificate.digest_of(SPEC, DRAFTER),
         made=when,
         cells=cells or (cell("t1"),),
     )
@@ -174,5 +173,5 @@ def test_the_source_of_a_user_s_own_drafter_counts(tmp_path: Path) -> None:
     files = [tmp_path / "one.py", tmp_path / "two.py"]
     for file, more in zip(files, ("", "# another"), strict=True):
         file.write_text(text + more)
-    found = {sources.digest_of(SPEC, {"name": f"{file}:Ngram"}) for file in files}
-    assert len(found | {sources.digest_of(SPEC, {"name": "ngram"})}) == 3
+    found = {certificate.digest_of(SPEC, {"name": f"{file}:Ngram"}) for file in files}
+    assert len(found | {certificate.digest_of(SPEC, {"name": "ngram"})}) == 3

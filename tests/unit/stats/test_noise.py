@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gfcr.stats.noise import noise_floor
+from gfcr.stats import noise_floor
 from tests.cases import over
 
 
