@@ -92,11 +92,16 @@ def named(names: str) -> list[Subject]:
     Raises:
         ConfigError: a drafter or file does not exist, lacks its package, or has a wrong value.
     """
-    words = [word.strip() for word in names.split(",") if word.strip()]
-    subjects = _all() if words in ([ALL], []) else [_named(word) for word in words]
-    for subject in subjects:
+    asked = (_all() if word == ALL else [_named(word)] for word in words_of(names))
+    subjects = {subject.label: subject for several in asked for subject in several}
+    for subject in subjects.values():
         subject.build()
-    return subjects
+    return [*subjects.values()]
+
+
+def words_of(names: str) -> list[str]:
+    """Splits names at their commas; no name at all is `all`."""
+    return [word.strip() for word in names.split(",") if word.strip()] or [ALL]
 
 
 def _all() -> list[Subject]:

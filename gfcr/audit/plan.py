@@ -8,7 +8,7 @@ from typing import Any, Final, final
 
 from gfcr import config, experiment, models, registry
 from gfcr import strategy as strategies
-from gfcr.audit.drafters import ALL, ELSEWHERE, Subject, named
+from gfcr.audit.drafters import ALL, ELSEWHERE, Subject, named, words_of
 from gfcr.audit.prompts import MAX_TOKENS
 from gfcr.certificate.cell import LEVEL, NONE, SAMPLES
 from gfcr.certificate.settings import RUN, SETTINGS, Setting
@@ -98,7 +98,7 @@ def of_drafters(drafters: str, *, changes: Mapping[str, Any] | None = None) -> P
         ConfigError: a drafter is unknown, or needs weights that noise on the target's cannot give.
     """
     found, changes = named(drafters), changes or {}
-    if drafters == ALL and isinstance(_built(changes), Serving):
+    if ALL in words_of(drafters) and isinstance(_built(changes), Serving):
         found = [s for s in found if (part := s.build()) is None or is_served(type(part))]
     for subject in found:
         if subject.lacks_model and subject.name in ELSEWHERE:

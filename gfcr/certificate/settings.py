@@ -84,7 +84,7 @@ def named(names: str) -> list[Setting]:
         ConfigError: there is no such setting.
     """
     words = [word.strip() for word in names.split(",") if word.strip()]
-    if words == ["all"] or not words:
+    if "all" in words or not words:
         return list(SETTINGS.values())
     for word in words:
         if word not in SETTINGS:
