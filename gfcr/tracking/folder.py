@@ -4,7 +4,7 @@ run.json          who the run is (RunCard), written before anything is generated
 metrics.jsonl     one line per update: {"step": 3, "metrics": {...}, "time": 1700000000.0}
 status.json       how it stands (`Status`), the process that runs it, and a digest of the result
                   once it has ended
-result.json       the summary, written once at the end (`gfcr.tracking.checksum`)
+result.json       the summary, written once at the end (`gfcr.tracking.ended`)
 attempt           tells this folder from others of the same run, see `RunFolder.attempt`
 certificate.json  of the drafter, where one holds (`gfcr.certificate.certify`)
 rollouts/         one Parquet file per update, and one of its correction (`gfcr.tracking.parquet`)

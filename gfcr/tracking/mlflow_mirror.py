@@ -7,13 +7,13 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
-from gfcr.tracking.checksum import TAG
 from gfcr.tracking.folder import CERTIFICATE, MetricLine, RunFolder
 from gfcr.tracking.mlflow_client import Points, list_files, open_client, read_points
 from gfcr.tracking.mlflow_nested import PARENT, average, find_experiment, find_run, send, store_lock
 from gfcr.tracking.mlflow_shown import datasets_of, log_table
 from gfcr.tracking.mlflow_store import ATTEMPT, OWN_TAGS, SYSTEM
 from gfcr.tracking.names import encode_name, fit_param, flatten, spec_hash
+from gfcr.tracking.records import TAG
 
 if TYPE_CHECKING:
     from mlflow.entities import Metric, Run
