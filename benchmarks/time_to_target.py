@@ -20,10 +20,10 @@ from gfcr import experiment
 from gfcr.errors import ConfigError
 from gfcr.launch.base import Job
 from gfcr.launch.local import Local
+from gfcr.process.disk import write_atomic
 from gfcr.process.worker import Worker, no_answer
 from gfcr.stats import UNBOUNDED, Interval, mean_interval
 from gfcr.sweep.study import Study, Trial
-from gfcr.tracking.atomic import write_atomic
 from gfcr.tracking.curve import Point, floored, reached
 from gfcr.tracking.folder import RunFolder
 

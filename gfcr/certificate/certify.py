@@ -24,9 +24,9 @@ from gfcr.certificate.record import (
     content_of,
     covered,
 )
+from gfcr.process.disk import write_atomic
 from gfcr.speculation.base import Drafter
 from gfcr.tracking import ended
-from gfcr.tracking.atomic import write_atomic
 from gfcr.tracking.folder import CERTIFICATE, RunFolder
 from gfcr.types import Sampling
 

@@ -25,11 +25,11 @@ from gfcr.experiment.source import SPECULATION, Pause, Progress, RunSource
 from gfcr.loop.stream import PromptStream
 from gfcr.pipeline import Pipeline
 from gfcr.process.cores import apart
+from gfcr.process.disk import write_atomic
 from gfcr.process.environment import load
 from gfcr.process.signals import Heard, interruptible
 from gfcr.schedule.ahead import Ahead
 from gfcr.tracking import ended
-from gfcr.tracking.atomic import write_atomic
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.lock import locked, refuse_if_running
 from gfcr.tracking.rollouts import read_rollouts, spelling

@@ -1,7 +1,8 @@
-"""Puts what was written on the disk, so that a power cut leaves it there."""
+"""Writes files whole or not at all, and puts what was written on the disk."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -13,3 +14,24 @@ def flush(paths: Iterable[Path]) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+@contextmanager
+def replacing(path: Path) -> Generator[Path]:
+    """Gives a file to write to, which then takes the place of `path`.
+
+    A reader sees the old file or the new one, never a part.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # It lies in the same folder, as a rename is atomic within one file system alone.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    yield temporary
+    temporary.replace(path)
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Writes `text` whole or not at all."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+        # Without this a power cut could leave the new name with nothing in it.
+        flush([temporary])

@@ -22,10 +22,9 @@ from typing import Any, Literal, TypeAlias, final, get_args
 from uuid import uuid4
 
 from gfcr.errors import CheckpointError, damaged, near_file
-from gfcr.process.disk import flush
+from gfcr.process.disk import flush, write_atomic
 from gfcr.process.whose import whose
 from gfcr.tracking import parquet
-from gfcr.tracking.atomic import write_atomic
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.rollouts import write_rollouts
 from gfcr.types import RolloutBatch
@@ -38,7 +37,7 @@ _CHANGED = "it is not what the run wrote before its checkpoint"
 _PLANNED = ("gfcr.baseline", "gfcr.minimum_effect")
 """Tags that say what the study compares."""
 _TEMPORARY = re.compile(r"\.(.+)\.\d+")
-"""Names of the temporary files that `write_atomic` and `parquet.write` leave if killed."""
+"""Names of the temporary files that `replacing` leaves if killed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
