@@ -119,23 +119,21 @@ def _tokens_of(padded: Padded) -> dict[str, Any]:
     }
 
 
-@torch.no_grad()
 def logps(trainer: Any, model: Any, padded: Padded) -> Tensor:
     """Returns log-probs `(B, T)` of completions under a model, at the trainer's temperature."""
-    ids, mask, _ = _sequences(padded)
-    width = padded.completion_ids_BT.size(1)
-    return trainer._get_per_token_logps_and_entropies(model, ids, mask, width)[0]
+    return law(trainer, model, padded)[0]
 
 
 @torch.no_grad()
-def policy_law(trainer: Any, padded: Padded) -> tuple[Tensor, Tensor]:
-    """Returns log-probs as `logps` does, and the entropy at each token, both `(B, T)`."""
+def law(
+    trainer: Any, model: Any, padded: Padded, *, entropies: bool = False
+) -> tuple[Tensor, Tensor | None]:
+    """Returns log-probs as `logps` does, and the entropy at each token if that is asked for."""
     ids, mask, _ = _sequences(padded)
     width = padded.completion_ids_BT.size(1)
-    taken = trainer._get_per_token_logps_and_entropies(
-        trainer.model, ids, mask, width, compute_entropy=True
-    )
-    return taken[0], taken[1]
+    return trainer._get_per_token_logps_and_entropies(
+        model, ids, mask, width, compute_entropy=entropies
+    )[:2]
 
 
 def _reference_logps(trainer: Any, padded: Padded) -> Tensor:
