@@ -32,7 +32,7 @@ from gfcr.tracking.rollouts import spelling, write_rollouts
 from gfcr.train.base import TrainJob
 from gfcr.train.seam import Feed, SeamMixin
 from gfcr.train.trl import Trl, classes
-from gfcr.train.vouched import vouch
+from gfcr.train.trl_checks import vouch
 from gfcr.types import RolloutBatch
 from gfcr.values.notes import REWARDS
 
