@@ -23,9 +23,9 @@ from uuid import uuid4
 
 from gfcr.errors import CheckpointError, damaged, near_file
 from gfcr.process.disk import flush, write_atomic
-from gfcr.process.whose import whose
 from gfcr.tracking import parquet
 from gfcr.tracking.base import RunCard
+from gfcr.tracking.lock import whose
 from gfcr.tracking.rollouts import write_rollouts
 from gfcr.types import RolloutBatch
 
