@@ -17,7 +17,7 @@ from gfcr.code import optional
 from gfcr.errors import ConfigError, GfcrError, described
 from gfcr.launch.base import Job, JobEnd, Launcher, Watch
 from gfcr.launch.ray_server import Bundles
-from gfcr.launch.remote import absolute, run_trial, stamp
+from gfcr.launch.remote import absolute, look_at, run_trial, stamp
 from gfcr.values.ranges import File, Natural
 
 _POLL_S = 0.5
@@ -64,18 +64,12 @@ class Ray(Launcher):
             _check_room(ray, cpus=self.cpus, gpus=self.gpus)
             _check_room(ray, cpus=self.server_cpus, gpus=self.server_gpus, whose="server_")
             stamps = {job.name: stamp(job) for job in jobs}
-            begun: set[str] = set()
             groups = {job.name: self._group(ray, job) for job in jobs}
             tasks = {self._begin(ray, job, group=groups[job.name]): job for job in jobs}
             try:
                 while tasks:
                     done, _ = ray.wait(list(tasks), timeout=_POLL_S)
-                    for job in tasks.values():
-                        if job.name not in begun and stamp(job) != stamps[job.name]:
-                            begun.add(job.name)
-                            begin(job)
-                        if job.name in begun:
-                            watch(job)
+                    look_at(tasks.values(), stamps=stamps, begin=begin, watch=watch)
                     for ref in done:
                         job = tasks.pop(ref)
                         _release(ray, groups.pop(job.name))
