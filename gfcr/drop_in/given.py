@@ -58,19 +58,11 @@ def check(
     else:
         wrong += settings.refused(args, strategy=strategy)
         wrong += _dataset(dataset, name="train_dataset", rows=prompts_of(args))
-    _refuse(wrong, strategy=strategy)
+    refuse(wrong, strategy=strategy)
 
 
-def check_args(args: Any, *, strategy: Strategy) -> None:
-    """Checks a `GRPOConfig` alone.
-
-    Raises:
-        ConfigError: a setting would not be honoured; names all of them.
-    """
-    _refuse(settings.refused(args, strategy=strategy), strategy=strategy)
-
-
-def _refuse(wrong: Sequence[str], *, strategy: Strategy) -> None:
+def refuse(wrong: Sequence[str], *, strategy: Strategy) -> None:
+    """Raises a ConfigError that names all that is wrong, if anything is."""
     if wrong:
         raise ConfigError(
             f"gfcr.drop_in.GRPOTrainer with strategy '{strategy.name}': {'; '.join(wrong)}."

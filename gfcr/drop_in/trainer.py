@@ -140,7 +140,8 @@ class GRPOTrainer(SeamMixin, _Trl):
             EngineError: the engine cannot start.
             FolderInUse: another trainer writes to `output_dir`.
         """
-        given.check_args(self.args, strategy=self.strategy)
+        wrong = settings.refused(self.args, strategy=self.strategy)
+        given.refuse(wrong, strategy=self.strategy)
         with locked(self.args.output_dir):
             return self._train(resume_from_checkpoint, accept_data=accept_data, **trl)
 

@@ -26,7 +26,7 @@ from gfcr.train.collate import Padded, loss_tokens, trainable
 from gfcr.train.corrected import corrected
 from gfcr.train.figures import TERMS, figures, logged_terms, terms
 from gfcr.train.health import Pass, check_logged, check_update, check_weights
-from gfcr.train.micros import Micro, Step, steps_of
+from gfcr.train.loss_inputs import Micro, Step, steps_of
 from gfcr.train.ranks import ALONE, Ranks, whole
 from gfcr.train.shares import Share, pairs, shares
 from gfcr.types import RolloutBatch, Sample
