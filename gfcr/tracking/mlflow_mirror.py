@@ -11,7 +11,7 @@ from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import CERTIFICATE, MetricLine, RunFolder
 from gfcr.tracking.looked_at import LookedAt, look_at, picked
 from gfcr.tracking.mlflow_client import Points, list_files, open_client, read_points
-from gfcr.tracking.mlflow_nested import PARENT, average, find_experiment, find_run, send, store_lock
+from gfcr.tracking.mlflow_nested import PARENT, average, find_experiment, find_run, store_lock
 from gfcr.tracking.mlflow_store import ATTEMPT, OWN_TAGS, SYSTEM
 from gfcr.tracking.names import DIGEST, SEVERAL, encode_name, fit_param, flatten, spec_hash
 from gfcr.tracking.records import TAG
@@ -101,8 +101,9 @@ class Mirror:
             if name.startswith("gfcr.") and name not in tags and name not in OWN_TAGS:
                 self.client.delete_tag(self.run_id, name)
         params = [Param(encode_name(k), fit_param(v)) for k, v in flatten(card.spec).items()]
-        send(self.client, self.run_id, tags=[RunTag(k, v) for k, v in tags.items()])
-        send(self.client, self.run_id, params=params)
+        self.client.log_batch(
+            self.run_id, params=params, tags=[RunTag(k, v) for k, v in tags.items()]
+        )
         self.client.log_inputs(self.run_id, datasets=[*_datasets_of(card)])
 
     def reopen(self) -> None:
@@ -114,7 +115,7 @@ class Mirror:
         """Adds those points of the lines that the store did not hold."""
         # MLflow would keep a step's second point beside the first, and takes none back.
         new = [point for point in _points(lines) if (point.key, point.step) not in self.seen]
-        send(self.client, self.run_id, metrics=new)
+        self.client.log_batch(self.run_id, metrics=new)
 
     def log_files(self, *, rollouts: bool) -> None:
         """Adds the folder's files: spec, certificate and, if asked for, rollouts."""
