@@ -20,12 +20,12 @@ from gfcr import experiment
 from gfcr.errors import ConfigError
 from gfcr.launch.base import Job
 from gfcr.launch.local import Local
-from gfcr.process.disk import write_atomic
 from gfcr.process.worker import Worker, no_answer
 from gfcr.stats import UNBOUNDED, Interval, mean_interval
 from gfcr.sweep.study import Study, Trial
 from gfcr.tracking.curve import Point, floored, reached
 from gfcr.tracking.folder import RunFolder
+from gfcr.values.disk import write_atomic
 
 STOCK = "stock TRL"
 Say: TypeAlias = Callable[[str], None]

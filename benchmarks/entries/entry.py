@@ -25,11 +25,11 @@ from gfcr.leaderboard.figures import to_dict
 from gfcr.leaderboard.measure import asked_of, heldout, result_of, section_of
 from gfcr.leaderboard.screen import compares_of
 from gfcr.leaderboard.tables import to_markdown
-from gfcr.process.disk import write_atomic
 from gfcr.shown.text import markdown
 from gfcr.tracking.names import digest
 from gfcr.tracking.records import RunRecord
 from gfcr.values import reading
+from gfcr.values.disk import write_atomic
 from gfcr.values.names import LONGEST
 from gfcr.values.plain import mapping
 

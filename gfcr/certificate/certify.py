@@ -24,11 +24,11 @@ from gfcr.certificate.record import (
     content_of,
     covered,
 )
-from gfcr.process.disk import write_atomic
 from gfcr.speculation.base import Drafter
 from gfcr.tracking import ended
 from gfcr.tracking.folder import CERTIFICATE, RunFolder
 from gfcr.types import Sampling
+from gfcr.values.disk import write_atomic
 
 Word: TypeAlias = Literal["none", "lossless", "biased", "inconclusive", "uncertified"]
 

@@ -25,7 +25,6 @@ from gfcr.experiment.source import SPECULATION, Pause, Progress, RunSource
 from gfcr.loop.stream import PromptStream
 from gfcr.pipeline import Pipeline
 from gfcr.process.cores import apart
-from gfcr.process.disk import write_atomic
 from gfcr.process.environment import load
 from gfcr.process.signals import Heard, interruptible
 from gfcr.schedule.ahead import Ahead
@@ -34,6 +33,7 @@ from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.lock import locked, refuse_if_running
 from gfcr.tracking.rollouts import read_rollouts, spelling
 from gfcr.train.base import BatchSource, TrainJob, TrainResult
+from gfcr.values.disk import write_atomic
 
 
 @dataclass(frozen=True, kw_only=True)

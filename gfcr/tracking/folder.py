@@ -22,12 +22,12 @@ from typing import Any, Literal, TypeAlias, final, get_args
 from uuid import uuid4
 
 from gfcr.errors import CheckpointError, damaged, near_file
-from gfcr.process.disk import flush, write_atomic
 from gfcr.tracking import parquet
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.lock import whose
 from gfcr.tracking.rollouts import write_rollouts
 from gfcr.types import RolloutBatch
+from gfcr.values.disk import flush, write_atomic
 
 Status: TypeAlias = Literal["running", "paused", "finished", "failed", "stopped"]
 """Paused: continues when run again. Stopped: ended early by a study's stopping rule."""

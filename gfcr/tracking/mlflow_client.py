@@ -198,9 +198,7 @@ def _version(file: Path) -> str | None:
     with closing(sqlite3.connect(place, uri=True, timeout=_BUSY_S)) as connection:
         found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         names = {str(name) for (name,) in found}
-        held = {"experiments", "alembic_version"} & names
-        asked = names if "experiments" in held else held
-        rows = {name: connection.execute(f'SELECT * FROM "{name}"').fetchone() for name in asked}
+        rows = {name: connection.execute(f'SELECT * FROM "{name}"').fetchone() for name in names}
     empty = not any(row for name, row in rows.items() if name not in _GIVEN)
     if empty and (not names or "experiments" in names):
         return _HALF_MADE

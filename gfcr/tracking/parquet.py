@@ -12,8 +12,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from gfcr.errors import damaged
-from gfcr.process.disk import replacing
 from gfcr.types import Bools, Floats
+from gfcr.values.disk import replacing
 
 Corrections: TypeAlias = Mapping[str, tuple[Floats, Bools]]
 """What a correction multiplied the advantage of each token by, and whether it left the token in the

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from gfcr.errors import CheckpointError, ForeignCheckpointError
-from gfcr.process.disk import flush, write_atomic
 from gfcr.train import state_file
 from gfcr.train.base import BatchSource
+from gfcr.values.disk import flush, write_atomic
 
 MARKER: Final = "gfcr_checkpoint.json"
 _NAME: Final = re.compile(r"checkpoint-(\d+)")

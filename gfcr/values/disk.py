@@ -18,10 +18,7 @@ def flush(paths: Iterable[Path]) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Generator[Path]:
-    """Gives a file to write to, which then takes the place of `path`.
-
-    A reader sees the old file or the new one, never a part.
-    """
+    """Gives a file to write to that then replaces `path`: readers see the old one or the new."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # It lies in the same folder, as a rename is atomic within one file system alone.
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
