@@ -23,9 +23,9 @@ from gfcr.launch.local import Local
 from gfcr.process.worker import Worker, no_answer
 from gfcr.stats import UNBOUNDED, Interval, mean_interval
 from gfcr.sweep.study import Study, Trial
-from gfcr.tracking.atomic import write_atomic
 from gfcr.tracking.curve import Point, floored, reached
 from gfcr.tracking.folder import RunFolder
+from gfcr.values.disk import write_atomic
 
 STOCK = "stock TRL"
 Say: TypeAlias = Callable[[str], None]

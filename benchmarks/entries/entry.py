@@ -26,10 +26,10 @@ from gfcr.leaderboard.measure import asked_of, heldout, result_of, section_of
 from gfcr.leaderboard.screen import compares_of
 from gfcr.leaderboard.tables import to_markdown
 from gfcr.shown.text import markdown
-from gfcr.tracking.atomic import write_atomic
 from gfcr.tracking.names import digest
 from gfcr.tracking.records import RunRecord
 from gfcr.values import reading
+from gfcr.values.disk import write_atomic
 from gfcr.values.names import LONGEST
 from gfcr.values.plain import mapping
 

@@ -26,9 +26,9 @@ from gfcr.certificate.record import (
 )
 from gfcr.speculation.base import Drafter
 from gfcr.tracking import ended
-from gfcr.tracking.atomic import write_atomic
 from gfcr.tracking.folder import CERTIFICATE, RunFolder
 from gfcr.types import Sampling
+from gfcr.values.disk import write_atomic
 
 Word: TypeAlias = Literal["none", "lossless", "biased", "inconclusive", "uncertified"]
 

@@ -1,9 +1,11 @@
-"""Checks of the arguments of `gfcr.drop_in.GRPOTrainer`, before anything is loaded."""
+"""What is given to `gfcr.drop_in.GRPOTrainer`: its arguments are checked, its model is saved."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final, cast
 
-from gfcr.drop_in import model as models
 from gfcr.drop_in import settings
 from gfcr.engine.vllm_model import open_folder
 from gfcr.errors import ConfigError, did_you_mean, shortened
@@ -48,8 +50,7 @@ def check(
     """
     from gfcr.train.trl import classes
 
-    about = models.refused(model)
-    wrong = [*([about] if about else []), *_rewards(reward_funcs), *_others(others)]
+    wrong = [*_model(model), *_rewards(reward_funcs), *_others(others)]
     config = classes("grpo")[1]
     if not isinstance(args, config):
         wrong.append(f"args={type(args).__name__}: give a GRPOConfig")
@@ -57,19 +58,11 @@ def check(
     else:
         wrong += settings.refused(args, strategy=strategy)
         wrong += _dataset(dataset, name="train_dataset", rows=prompts_of(args))
-    _refuse(wrong, strategy=strategy)
+    refuse(wrong, strategy=strategy)
 
 
-def check_args(args: Any, *, strategy: Strategy) -> None:
-    """Checks a `GRPOConfig` alone.
-
-    Raises:
-        ConfigError: a setting would not be honoured; names all of them.
-    """
-    _refuse(settings.refused(args, strategy=strategy), strategy=strategy)
-
-
-def _refuse(wrong: Sequence[str], *, strategy: Strategy) -> None:
+def refuse(wrong: Sequence[str], *, strategy: Strategy) -> None:
+    """Raises a ConfigError that names all that is wrong, if anything is."""
     if wrong:
         raise ConfigError(
             f"gfcr.drop_in.GRPOTrainer with strategy '{strategy.name}': {'; '.join(wrong)}."
@@ -116,6 +109,45 @@ def _tokenizer(tokenizer: Any, *, folder: str) -> Iterator[str]:
         )
 
 
+def saved(model: Any, *, tokenizer: Any, beside: str) -> "TemporaryDirectory[str]":
+    """Saves a model with a tokenizer in a temporary folder, which the returned object deletes.
+
+    Engines start from folders.
+
+    Args:
+        model: of transformers; its weights as they are now.
+        tokenizer: None takes that of the model's `config.name_or_path`, as TRL does.
+        beside: the folder is made in here, where checkpoints of the same size have room.
+
+    Raises:
+        ConfigError: no tokenizer was given, and none is found.
+    """
+    if tokenizer is None:
+        origin = str(model.config.name_or_path)
+        if not origin:
+            raise ConfigError(
+                f"model={type(model).__name__} was made from no folder and no Hub id, so that its "
+                "tokenizer is not known: give processing_class."
+            )
+        tokenizer = tokenizer_of(origin, padding_side="left")
+    Path(beside).mkdir(parents=True, exist_ok=True)
+    folder = TemporaryDirectory(prefix=".model-", dir=beside)
+    model.save_pretrained(folder.name)
+    tokenizer.save_pretrained(folder.name)
+    return folder
+
+
+@contextmanager
+def known_as(model: Any, *, folder: str) -> Generator[None]:
+    """Lets the model's config name the folder for a while: TRL loads its reference from there."""
+    config = model.config
+    before, config.name_or_path = config.name_or_path, folder
+    try:
+        yield
+    finally:
+        config.name_or_path = before
+
+
 def prompts_of(args: Any) -> int:
     """Returns the number of prompts that an update trains on."""
     rollouts: int = args.per_device_train_batch_size * args.steps_per_generation
@@ -130,6 +162,24 @@ def steps_of(args: Any) -> Steps:
         mini_batches=args.steps_per_generation // passes,
         iterations=args.num_iterations,
     )
+
+
+def _model(model: Any) -> Iterator[str]:
+    """Names what is first wrong with a model."""
+    from transformers import PreTrainedModel
+
+    kind: Any = PreTrainedModel
+    if isinstance(model, str | Path):
+        return
+    name, config = type(model).__name__, getattr(model, "config", None)
+    if hasattr(model, "peft_config"):
+        yield f"model={name} has adapters: merge_and_unload them, and give peft_config"
+    elif not isinstance(model, kind):
+        yield f"model={name}: give a folder, a Hub id, a demo model or a transformers model"
+    elif getattr(model, "is_quantized", False) or getattr(config, "quantization_config", None):
+        yield f"model={name} is quantized, and the engine is given whole weights: load it without"
+    elif hasattr(config, "vision_config"):
+        yield f"model={name} reads images: only models of text are trained here"
 
 
 def _rewards(given: Any) -> Iterator[str]:

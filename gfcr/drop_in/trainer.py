@@ -17,7 +17,6 @@ from gfcr import strategy as strategies
 from gfcr.drop_in import given, settings
 from gfcr.drop_in.encode import TrlCodec, sampling_of
 from gfcr.drop_in.logs import log_batch
-from gfcr.drop_in.model import known_as, saved
 from gfcr.drop_in.resumed import Identity, checkpoint_of, clear
 from gfcr.drop_in.rewards import TrlRewards, rows_of
 from gfcr.errors import ConfigError
@@ -32,7 +31,7 @@ from gfcr.tracking.rollouts import spelling, write_rollouts
 from gfcr.train.base import TrainJob
 from gfcr.train.seam import Feed, SeamMixin
 from gfcr.train.trl import Trl, classes
-from gfcr.train.vouched import vouch
+from gfcr.train.trl_checks import vouch
 from gfcr.types import RolloutBatch
 from gfcr.values.notes import REWARDS
 
@@ -107,9 +106,9 @@ class GRPOTrainer(SeamMixin, _Trl):
             _Trl.__init__(self, self._folder, reward_funcs, args, train_dataset, **trl)
         else:
             tokenizer = trl.get("processing_class")
-            self._saved = saved(model, tokenizer=tokenizer, beside=args.output_dir)
+            self._saved = given.saved(model, tokenizer=tokenizer, beside=args.output_dir)
             self._folder = self._saved.name
-            with known_as(model, folder=self._folder):
+            with given.known_as(model, folder=self._folder):
                 _Trl.__init__(self, model, reward_funcs, args, train_dataset, **trl)
         vouch(self)
         self._codec = TrlCodec(HfCodec(self._folder), trainer=self)
@@ -141,7 +140,8 @@ class GRPOTrainer(SeamMixin, _Trl):
             EngineError: the engine cannot start.
             FolderInUse: another trainer writes to `output_dir`.
         """
-        given.check_args(self.args, strategy=self.strategy)
+        wrong = settings.refused(self.args, strategy=self.strategy)
+        given.refuse(wrong, strategy=self.strategy)
         with locked(self.args.output_dir):
             return self._train(resume_from_checkpoint, accept_data=accept_data, **trl)
 

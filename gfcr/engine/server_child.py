@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from gfcr.process.cores import confine, told
-from gfcr.process.parent import follow
+from gfcr.process.worker import follow
 
 HOST: Final = "GFCR_SERVER_HOST"
 """Environment variable with the address to listen at; without it, only this machine can connect."""

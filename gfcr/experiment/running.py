@@ -29,11 +29,11 @@ from gfcr.process.environment import load
 from gfcr.process.signals import Heard, interruptible
 from gfcr.schedule.ahead import Ahead
 from gfcr.tracking import ended
-from gfcr.tracking.atomic import write_atomic
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.lock import locked, refuse_if_running
 from gfcr.tracking.rollouts import read_rollouts, spelling
 from gfcr.train.base import BatchSource, TrainJob, TrainResult
+from gfcr.values.disk import write_atomic
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Final
 
 from gfcr.process import lease
 from gfcr.process.cores import confine
-from gfcr.process.parent import follow
+from gfcr.process.worker import follow
 
 LENT: Final = "lease:"
 """Prefix of a PLACE that is a lease: its file and row follow."""

@@ -16,9 +16,8 @@ from gfcr.cluster.jigsaw.schedulers import Greedy, LookAhead, Scheduler, Serial,
 from gfcr.errors import ConfigError
 from gfcr.launch import slowdowns
 from gfcr.launch.base import Job, JobEnd, Launcher, Watch
-from gfcr.launch.forked import Forks, libraries_of
 from gfcr.launch.lending import Lender, Lent, even
-from gfcr.launch.process import TrialProcess, first_free, is_taken
+from gfcr.launch.process import Forks, TrialProcess, first_free, is_taken, libraries_of
 from gfcr.process.lease import Lease, rows
 from gfcr.values.ranges import Count, File
 

@@ -10,8 +10,7 @@ from annotated_types import Interval
 
 from gfcr.launch.base import Job, JobEnd, Launcher, Watch
 from gfcr.launch.cores import Machine, Share, largest, share
-from gfcr.launch.forked import Forks, libraries_of
-from gfcr.launch.process import TrialProcess, first_free, is_taken
+from gfcr.launch.process import Forks, TrialProcess, first_free, is_taken, libraries_of
 
 _POLL_S = 0.5
 

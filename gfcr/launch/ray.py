@@ -19,7 +19,7 @@ from gfcr.errors import ConfigError, GfcrError, described
 from gfcr.launch.base import Job, JobEnd, Launcher, Watch
 from gfcr.launch.process import is_taken
 from gfcr.launch.ray_server import Bundles
-from gfcr.launch.remote import absolute, run_trial, stamp
+from gfcr.launch.remote import absolute, look_at, run_trial, stamp
 from gfcr.tracking.lock import is_locked
 from gfcr.values.ranges import File, Natural
 
@@ -67,8 +67,8 @@ class Ray(Launcher):
         with _connected(self.address) as ray:
             _check_room(ray, cpus=self.cpus, gpus=self.gpus)
             _check_room(ray, cpus=self.server_cpus, gpus=self.server_gpus, whose="server_")
-            waiting, begun = list(jobs), set[str]()
-            tasks, groups, stamps = dict[Any, Job](), dict[str, Any](), dict[str, int]()
+            waiting, tasks = list(jobs), dict[Any, Job]()
+            groups, stamps = dict[str, Any](), dict[str, int]()
             try:
                 while waiting or tasks:
                     for job in [job for job in waiting if not is_locked(job.folder)]:
@@ -76,12 +76,7 @@ class Ray(Launcher):
                         stamps[job.name], groups[job.name] = stamp(job), self._group(ray, job)
                         tasks[self._begin(ray, job, group=groups[job.name])] = job
                     done = _ended(ray, list(tasks))
-                    for job in tasks.values():
-                        if job.name not in begun and stamp(job) != stamps[job.name]:
-                            begun.add(job.name)
-                            begin(job)
-                        if job.name in begun:
-                            watch(job)
+                    look_at(tasks.values(), stamps=stamps, begin=begin, watch=watch)
                     for ref in done:
                         job = tasks.pop(ref)
                         _release(ray, groups.pop(job.name))

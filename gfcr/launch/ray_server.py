@@ -18,8 +18,7 @@ from gfcr.code import optional
 from gfcr.engine.server_child import HOST, PARENT
 from gfcr.engine.server_process import THROUGH
 from gfcr.engine.server_settings import EXCHANGE
-from gfcr.process.parent import follow
-from gfcr.process.worker import command
+from gfcr.process.worker import command, follow
 
 _HERE: Final = "gfcr.launch.ray_server"
 _TOLD: Final = "GFCR_RAY_SERVERS"

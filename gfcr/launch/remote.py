@@ -1,10 +1,11 @@
 """Running a trial on another machine that shares the study's folder."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gfcr.launch.base import Job
+from gfcr.launch.base import Job, Watch
 from gfcr.launch.process import TrialProcess
 
 _POLL_S = 0.5
@@ -41,6 +42,23 @@ def absolute(job: Job) -> Job:
     folder.parent.mkdir(parents=True, exist_ok=True)
     config = {**job.config, "folder": str(Path(job.config["folder"]).resolve())}
     return replace(job, folder=folder, config=config)
+
+
+def look_at(jobs: Iterable[Job], *, stamps: dict[str, int], begin: Watch, watch: Watch) -> None:
+    """Tells of jobs that a node has begun, and watches those that were begun before.
+
+    Args:
+        jobs: jobs that were submitted and have not ended.
+        stamps: the `stamp` of each job, by name, when it was submitted; that of one begun goes.
+        begin: called once for each job that is begun.
+        watch: called for each job that was begun.
+    """
+    for job in jobs:
+        if job.name in stamps and stamp(job) != stamps[job.name]:
+            del stamps[job.name]
+            begin(job)
+        if job.name not in stamps:
+            watch(job)
 
 
 def stamp(job: Job) -> int:

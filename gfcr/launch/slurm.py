@@ -12,7 +12,7 @@ from gfcr.code import optional
 from gfcr.errors import ConfigError, GfcrError
 from gfcr.launch.base import Job, JobEnd, Launcher, Watch
 from gfcr.launch.process import is_taken
-from gfcr.launch.remote import absolute, run_trial, stamp
+from gfcr.launch.remote import absolute, look_at, run_trial, stamp
 from gfcr.tracking.lock import is_locked
 from gfcr.values.ranges import Natural, Word
 
@@ -61,31 +61,30 @@ class Slurm(Launcher):
         Raises:
             GfcrError: there is no Slurm here, or it refuses a job.
         """
-        waiting, queued, begun = list(jobs), dict[str, _Queued](), set[str]()
+        waiting, queued, stamps = list(jobs), dict[str, tuple[Job, Any]](), dict[str, int]()
         try:
             while waiting or queued:
                 for job in [job for job in waiting if not is_locked(job.folder)]:
                     if len(queued) < self.parallel:
                         waiting.remove(job)
-                        queued[job.name] = self._submit(job)
+                        stamps[job.name] = stamp(job)
+                        queued[job.name] = job, self._submit(job)
                 time.sleep(_POLL_S)
-                for name, one in list(queued.items()):
-                    if name not in begun and stamp(one.job) != one.stamp:
-                        begun.add(name)
-                        begin(one.job)
-                    if name in begun:
-                        watch(one.job)
-                    if one.submitted.done():
-                        del queued[name]
-                        result = _result(one.submitted)
-                        if is_taken(one.job, result):
-                            waiting.append(one.job)
+                held = list(queued.values())
+                look_at([job for job, _ in held], stamps=stamps, begin=begin, watch=watch)
+                for job, submitted in held:
+                    if submitted.done():
+                        del queued[job.name]
+                        result = _result(submitted)
+                        if is_taken(job, result):
+                            waiting.append(job)
                         else:
-                            yield JobEnd(job=one.job, result=result)
+                            yield JobEnd(job=job, result=result)
         finally:
             _cancel(list(queued.values()))
 
-    def _submit(self, job: Job) -> "_Queued":
+    def _submit(self, job: Job) -> Any:
+        """Submits a job, and returns it as submitit knows it."""
         submitit = optional.load("submitit")
         found, before = absolute(job), stamp(job)
         try:
@@ -95,29 +94,19 @@ class Slurm(Launcher):
                 slurm_max_num_timeout=self.timeouts,
             )
             executor.update_parameters(**self._parameters(job))
-            submitted = executor.submit(_Trial(job=found, cwd=Path.cwd(), since=before))
+            return executor.submit(_Trial(job=found, cwd=Path.cwd(), since=before))
         except Exception as error:
             raise GfcrError(
                 f"launcher: {job.name} was not taken by cluster={self.cluster} "
                 f"({type(error).__name__}: {error}). Correct launcher.options (see `sbatch --help`)"
                 ", or sweep where sbatch is."
             ) from error
-        return _Queued(job=job, submitted=submitted, stamp=before)
 
     def _parameters(self, job: Job) -> Mapping[str, Any]:
         shared = {"timeout_min": self.minutes, "cpus_per_task": self.cpus, "name": job.name}
         more = {"partition": self.partition, **self.options} if self.partition else self.options
         of_slurm = {f"slurm_{name.removeprefix('slurm_')}": value for name, value in more.items()}
         return {**shared, "gpus_per_node": self.gpus, **of_slurm}
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Queued:
-    """A job that is queued or running."""
-
-    job: Job
-    submitted: Any
-    stamp: int
 
 
 @final
@@ -146,11 +135,11 @@ def _result(submitted: Any) -> dict[str, Any]:
     return {"status": "failed", "error": f"{why}. The same command runs it on."}
 
 
-def _cancel(queued: Sequence[_Queued]) -> None:
+def _cancel(queued: Sequence[tuple[Job, Any]]) -> None:
     """Cancels jobs and waits for those that ran, so that none outlives the sweep."""
-    for one in queued:
-        one.submitted.cancel()
+    for _, submitted in queued:
+        submitted.cancel()
     # A cancelled trial holds its lock until it has recorded that it is paused.
     deadline = time.monotonic() + _GRACE_S
-    while any(is_locked(one.job.folder) for one in queued) and time.monotonic() < deadline:
+    while any(is_locked(job.folder) for job, _ in queued) and time.monotonic() < deadline:
         time.sleep(_POLL_S)

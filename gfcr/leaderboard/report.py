@@ -15,7 +15,7 @@ from typing import Any, Final
 from gfcr.leaderboard import Leaderboard, to_csv, to_dict, to_rich
 from gfcr.leaderboard.shown_rollouts import NONE, ShownRun
 from gfcr.shown.palette import BASELINE, Look, arm_looks, bin_looks, style_sheet
-from gfcr.tracking.atomic import write_atomic
+from gfcr.values.disk import write_atomic
 
 _MAX_POINTS: Final = 400
 _DIGITS: Final = 5

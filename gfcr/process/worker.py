@@ -1,8 +1,12 @@
-"""A module of gfcr in a child process: gets one input, is read line by line, killed when left."""
+"""A module of gfcr in a child process, which ends with the one that started it."""
 
+import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Final, final
@@ -11,6 +15,8 @@ from gfcr.process.environment import environment
 
 LAST: Final = 5
 """Number of lines quoted from the end of a process's output."""
+_POLL_S: Final = 0.5
+_GRACE_S: Final = 15.0
 
 
 def command(module: str, *, arguments: Sequence[str] = ()) -> list[str]:
@@ -26,7 +32,7 @@ def no_answer(said: str, *, code: int) -> str:
 
 @final
 class Worker:
-    """Runs `python -m module` and keeps its stderr until it has ended."""
+    """Runs `python -m module`: it gets one input, is read line by line, and is killed when left."""
 
     def __init__(
         self, module: str, *, arguments: Sequence[str] = (), threads: int | None = None
@@ -67,3 +73,27 @@ class Worker:
                 self.code = process.wait()
                 kept.seek(0)
                 self.said = kept.read().decode(errors="replace").strip()
+
+
+def follow(parent: int) -> None:
+    """Asks this process to end once its parent has ended, and kills it if it does not.
+
+    Not by `prctl(PR_SET_PDEATHSIG)`: that signal comes when the *thread* ends that started the
+    process, and on Linux only.
+
+    Args:
+        parent: the id of the process that started this one, as that one told it: it may have ended
+            before this one could ask.
+    """
+    threading.Thread(target=_watch, args=(parent,), name="gfcr-parent", daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_POLL_S)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_GRACE_S)
+    if os.getpgrp() == os.getpid():  # what it started ends with it
+        os.killpg(os.getpid(), signal.SIGKILL)
+    # `sys.exit` would end this thread alone.
+    os._exit(128 + signal.SIGTERM)

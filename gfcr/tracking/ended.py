@@ -1,12 +1,13 @@
 """Ends a run's folder: its result is written, with the digest of it beside the status."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from gfcr.errors import CheckpointError
-from gfcr.tracking.checksum import TAG, contradiction, digest_of
 from gfcr.tracking.folder import RunFolder
-from gfcr.tracking.records import RunRecord
+from gfcr.tracking.folder_store import read_folder
+from gfcr.tracking.records import digest_of
 
 Ended: TypeAlias = Literal["paused", "finished", "failed", "stopped"]
 
@@ -18,7 +19,8 @@ def end(folder: RunFolder, *, status: Ended, result: Mapping[str, object]) -> No
     """
     folder.write_result(result)
     # The result is read back, because the digest is of values as JSON gives them back.
-    folder.set_status(status, result=digest_of(_record(folder, status=status)))
+    written = replace(read_folder(folder), status=status)
+    folder.set_status(status, result=digest_of(written))
 
 
 def check(folder: RunFolder) -> None:
@@ -27,23 +29,8 @@ def check(folder: RunFolder) -> None:
     Raises:
         CheckpointError: it was changed, or is missing.
     """
-    if not folder.exists():
-        return
-    if found := contradiction(_record(folder, status=folder.status or "running")):
+    if folder.exists() and (found := read_folder(folder).damage):
         raise CheckpointError(
             f"{folder.path} is not as its run left it: {found}. Undo the edit, or run it again "
             "with --fresh."
         )
-
-
-def _record(folder: RunFolder, *, status: str) -> RunRecord:
-    card, recorded = folder.card(), folder.result_digest
-    return RunRecord(
-        run_id=card.run_id,
-        study=card.study,
-        arm=card.arm,
-        seed=card.seed,
-        status=status,
-        tags={} if recorded is None else {TAG: recorded},
-        result=folder.result(),
-    )

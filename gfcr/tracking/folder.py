@@ -4,7 +4,7 @@ run.json          who the run is (RunCard), written before anything is generated
 metrics.jsonl     one line per update: {"step": 3, "metrics": {...}, "time": 1700000000.0}
 status.json       how it stands (`Status`), the process that runs it, and a digest of the result
                   once it has ended
-result.json       the summary, written once at the end (`gfcr.tracking.checksum`)
+result.json       the summary, written once at the end (`gfcr.tracking.ended`)
 attempt           tells this folder from others of the same run, see `RunFolder.attempt`
 certificate.json  of the drafter, where one holds (`gfcr.certificate.certify`)
 rollouts/         one Parquet file per update, and one of its correction (`gfcr.tracking.parquet`)
@@ -22,13 +22,12 @@ from typing import Any, Literal, TypeAlias, final, get_args
 from uuid import uuid4
 
 from gfcr.errors import CheckpointError, damaged, near_file
-from gfcr.process.disk import flush
-from gfcr.process.whose import whose
 from gfcr.tracking import parquet
-from gfcr.tracking.atomic import write_atomic
 from gfcr.tracking.base import RunCard
+from gfcr.tracking.lock import whose
 from gfcr.tracking.rollouts import write_rollouts
 from gfcr.types import RolloutBatch
+from gfcr.values.disk import flush, write_atomic
 
 Status: TypeAlias = Literal["running", "paused", "finished", "failed", "stopped"]
 """Paused: continues when run again. Stopped: ended early by a study's stopping rule."""
@@ -38,7 +37,7 @@ _CHANGED = "it is not what the run wrote before its checkpoint"
 _PLANNED = ("gfcr.baseline", "gfcr.minimum_effect")
 """Tags that say what the study compares."""
 _TEMPORARY = re.compile(r"\.(.+)\.\d+")
-"""Names of the temporary files that `write_atomic` and `parquet.write` leave if killed."""
+"""Names of the temporary files that `replacing` leaves if killed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

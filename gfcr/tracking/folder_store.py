@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from gfcr.errors import CheckpointError
-from gfcr.tracking.checksum import TAG, contradiction
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.names import flatten, spec_hash
-from gfcr.tracking.records import Curve, RunRecord
+from gfcr.tracking.records import TAG, Curve, RunRecord, contradiction
 
 
 def find_folders(root: Path | str) -> list[Path]:

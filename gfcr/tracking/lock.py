@@ -12,6 +12,7 @@ own record (`refuse_if_running`), as long as that process lives.
 import fcntl
 import json
 import os
+import socket
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
@@ -19,13 +20,37 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
+import psutil
 from filelock import FileLock, Timeout
 
 from gfcr.errors import FolderInUse, FolderLost, GfcrError
-from gfcr.process.whose import is_alive, whose
 
 _LOOK_S: Final = 0.1
 """Seconds within which whoever only looks at a lock has let go of it."""
+_CLOCK_S: Final = 2.0
+"""What the start of one process may differ by, told at two times: clocks are set in between."""
+
+
+def whose() -> dict[str, Any]:
+    """Returns who this process is: its machine, id and start, and the time now.
+
+    An id is given again to later processes; they start later.
+    """
+    own = psutil.Process()
+    started = own.create_time()
+    return {"pid": own.pid, "host": socket.gethostname(), "since": time.time(), "started": started}
+
+
+def is_alive(who: Mapping[str, Any]) -> bool:
+    """Tells whether the process that said this of itself is one of this machine, and lives."""
+    if who.get("host") != socket.gethostname():
+        return False
+    try:
+        found = psutil.Process(who["pid"])
+        same = abs(found.create_time() - who["started"]) < _CLOCK_S
+        return same and found.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    except (psutil.Error, KeyError, TypeError, ValueError):  # gone, or nobody said who it was
+        return False
 
 
 @contextmanager

@@ -1,25 +1,33 @@
-"""Keeps one run of an MLflow store equal to its run folder."""
+"""Keeps one run of an MLflow store equal to its run folder, with datasets and a rollout table."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, Final, final
 
-from gfcr.tracking.checksum import TAG
+from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import CERTIFICATE, MetricLine, RunFolder
+from gfcr.tracking.looked_at import LookedAt, look_at, picked
 from gfcr.tracking.mlflow_client import Points, list_files, open_client, read_points
-from gfcr.tracking.mlflow_nested import PARENT, average, find_experiment, find_run, send, store_lock
-from gfcr.tracking.mlflow_shown import datasets_of, log_table
+from gfcr.tracking.mlflow_nested import PARENT, average, find_experiment, find_run, store_lock
 from gfcr.tracking.mlflow_store import ATTEMPT, OWN_TAGS, SYSTEM
-from gfcr.tracking.names import encode_name, fit_param, flatten, spec_hash
+from gfcr.tracking.names import DIGEST, SEVERAL, encode_name, fit_param, flatten, spec_hash
+from gfcr.tracking.records import TAG
 
 if TYPE_CHECKING:
-    from mlflow.entities import Metric, Run
+    from mlflow.entities import DatasetInput, Metric, Run
     from mlflow.tracking import MlflowClient
 
-_ENDED = {"finished": "FINISHED", "failed": "FAILED", "stopped": "KILLED"}
+_ENDED: Final = {"finished": "FINISHED", "failed": "FAILED", "stopped": "KILLED"}
+TABLE: Final = "rollouts.json"
+_TABLES: Final = "mlflow.loggedArtifacts"
+"""Tag by which MLflow's pages find tables; `MlflowClient.log_table` sets it, but only appends."""
+_UPDATES: Final = 8
+_EACH: Final = 2
+_CONTEXTS: Final = {"training": "training", "heldout": "evaluation"}
+"""MLflow's context of a dataset, by the last word of the tag with its digest."""
 
 
 @final
@@ -93,9 +101,10 @@ class Mirror:
             if name.startswith("gfcr.") and name not in tags and name not in OWN_TAGS:
                 self.client.delete_tag(self.run_id, name)
         params = [Param(encode_name(k), fit_param(v)) for k, v in flatten(card.spec).items()]
-        send(self.client, self.run_id, tags=[RunTag(k, v) for k, v in tags.items()])
-        send(self.client, self.run_id, params=params)
-        self.client.log_inputs(self.run_id, datasets=[*datasets_of(card)])
+        self.client.log_batch(
+            self.run_id, params=params, tags=[RunTag(k, v) for k, v in tags.items()]
+        )
+        self.client.log_inputs(self.run_id, datasets=[*_datasets_of(card)])
 
     def reopen(self) -> None:
         """Marks the run as running."""
@@ -106,7 +115,7 @@ class Mirror:
         """Adds those points of the lines that the store did not hold."""
         # MLflow would keep a step's second point beside the first, and takes none back.
         new = [point for point in _points(lines) if (point.key, point.step) not in self.seen]
-        send(self.client, self.run_id, metrics=new)
+        self.client.log_batch(self.run_id, metrics=new)
 
     def log_files(self, *, rollouts: bool) -> None:
         """Adds the folder's files: spec, certificate and, if asked for, rollouts."""
@@ -115,7 +124,7 @@ class Mirror:
         spec = yaml.safe_dump(self.folder.card().spec, sort_keys=False)
         self.client.log_text(self.run_id, spec, "spec.yaml")
         files = [*self.folder.updates.values()] if rollouts else []
-        log_table(self.client, self.run_id, files=files)
+        _log_table(self.client, self.run_id, files=files)
         held = list_files(self.client, run_id=self.run_id, folder="rollouts") if files else {}
         new = [f for f in files if held.get(f"rollouts/{f.name}") != f.stat().st_size]
         certificate = self.folder.path / CERTIFICATE
@@ -158,3 +167,64 @@ def _is_part(points: Points, *, of: RunFolder) -> bool:
         at in held and len(values) == 1 and (values[0] == held[at] or not isfinite(held[at]))
         for at, values in points.items()
     )
+
+
+def _datasets_of(card: RunCard) -> "Iterator[DatasetInput]":
+    """Yields the training and held-out datasets, as far as the run's card names them."""
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    task: Any = card.spec.get("task", {})
+    for word, context in _CONTEXTS.items():
+        split = (word == "heldout" and task.get("heldout_split")) or task.get("split")
+        # Several, where a run went on with other data.
+        for digest in filter(None, card.tags.get(f"{DIGEST}{word}", "").split(SEVERAL)):
+            name, kind, source = _source(task, split=split)
+            dataset = Dataset(name, digest, kind, json.dumps(source))
+            yield DatasetInput(dataset, [InputTag("mlflow.data.context", context)])
+
+
+def _source(task: Mapping[str, Any], *, split: str | None) -> tuple[str, str, dict[str, Any]]:
+    """Returns a dataset's name, MLflow's word for the kind of its source, and the source."""
+    if (path := task.get("path")) is None:
+        made_by = {"mlflow.source.type": "TASK", "mlflow.source.name": task["name"]}
+        return str(task.get("dataset", task["name"])), "code", {"tags": made_by}
+    if Path(path).exists():
+        return Path(path).name, "local", {"uri": Path(path).resolve().as_uri()}
+    source = {"path": path, "config_name": task.get("subset") or None, "split": split}
+    return str(path), "hugging_face", source
+
+
+def _log_table(client: "MlflowClient", run_id: str, *, files: Sequence[Path]) -> None:
+    """Writes the best, worst and rejected rollouts of some updates, replacing an earlier table.
+
+    The rollout files are given in order of updates; the first and the last are among those shown.
+    """
+    last = len(files) - 1
+    places = sorted({round(last * at / (_UPDATES - 1)) for at in range(_UPDATES)}) if files else ()
+    rows = [
+        _row(each, pick=pick)
+        for place in places
+        for pick, found in picked(look_at(files[place]), each=_EACH).items()
+        for each in found
+    ]
+    if not rows:
+        return
+    table = {"columns": [*rows[0]], "data": [[*row.values()] for row in rows]}
+    client.log_text(run_id, json.dumps(table), TABLE)
+    client.set_tag(run_id, _TABLES, json.dumps([{"path": TABLE, "type": "table"}]))
+
+
+def _row(each: LookedAt, *, pick: str) -> dict[str, Any]:
+    rollout = each.rollout
+    return {
+        "update": each.update,
+        "picked as": pick,
+        "reward": rollout.reward,
+        "advantage": each.mean_advantage,
+        "fate": each.fate,
+        "prompt": rollout.prompt.text,
+        "completion": rollout.text,
+        "answer": rollout.prompt.answer,
+        "tokens": len(rollout),
+        "finish": rollout.finish.value,
+    }

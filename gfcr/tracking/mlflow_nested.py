@@ -7,7 +7,7 @@ started over) is made again.
 
 import os
 import tempfile
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from math import fsum, isclose, isfinite
 from pathlib import Path
 from time import time
@@ -18,7 +18,7 @@ from gfcr.tracking.names import HELDOUT, digest, encode_name
 
 if TYPE_CHECKING:
     from filelock import FileLock
-    from mlflow.entities import Metric, Param, Run, RunTag
+    from mlflow.entities import Run
     from mlflow.tracking import MlflowClient
 
 PARENT: Final = "mlflow.parentRunId"
@@ -37,8 +37,6 @@ _KIND: Final = "mlflow.experimentKind"
 _TRAINING: Final = "custom_model_development"
 """The kind of experiment whose pages show runs; without it they show traces."""
 _COUNTED: Final = ("finished", "paused", "stopped")
-_METRICS, _OTHERS = 800, 100
-"""The most metrics, and the most params or tags, that are sent in one request."""
 _Curves: TypeAlias = dict[tuple[str, int], float]
 """Values by metric and step."""
 
@@ -92,20 +90,6 @@ def find_run(
     return min(found, key=lambda run: (run.info.start_time, run.info.run_id))
 
 
-def send(
-    client: "MlflowClient",
-    run_id: str,
-    *,
-    metrics: "Sequence[Metric]" = (),
-    params: "Sequence[Param]" = (),
-    tags: "Sequence[RunTag]" = (),
-) -> None:
-    """Logs any number of metrics, params and tags, in as few requests as MLflow allows."""
-    while metrics or params or tags:
-        client.log_batch(run_id, metrics[:_METRICS], params[:_OTHERS], tags[:_OTHERS])
-        metrics, params, tags = metrics[_METRICS:], params[_OTHERS:], tags[_OTHERS:]
-
-
 def average(client: "MlflowClient", experiment: str, *, study: str, arm: str) -> None:
     """Brings an arm's means up to date with its seeds; the caller holds the store's lock.
 
@@ -123,7 +107,7 @@ def average(client: "MlflowClient", experiment: str, *, study: str, arm: str) ->
         above, held = _replace_arm(client, above, seeds=seeds), {}
     now, new = int(time() * 1000), [at for at in wanted if at not in held]
     points = [Metric(name, wanted[name, step], now, step) for name, step in new]
-    send(client, above.info.run_id, metrics=points)
+    client.log_batch(above.info.run_id, metrics=points)
     numbers = sorted(int(seed.data.tags["gfcr.seed"]) for seed in ended)
     note = f"Means over seeds {', '.join(map(str, numbers))}, as far as all of them have come."
     if numbers and above.data.tags.get(_NOTE) != note:

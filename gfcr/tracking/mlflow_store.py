@@ -7,11 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from gfcr.tracking.checksum import contradiction
 from gfcr.tracking.looked_at import LookedAt, look_at
 from gfcr.tracking.mlflow_client import list_files, open_client, read_points, search, telling
 from gfcr.tracking.names import decode_name, encode_name
-from gfcr.tracking.records import Curve, RunRecord
+from gfcr.tracking.records import Curve, RunRecord, contradiction
 
 if TYPE_CHECKING:
     from mlflow.entities import Run

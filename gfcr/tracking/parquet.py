@@ -5,7 +5,6 @@ has its `weights`, and whether a token was `kept` in the loss, of each `rollout_
 """
 
 import importlib
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -14,6 +13,7 @@ import numpy as np
 
 from gfcr.errors import damaged
 from gfcr.types import Bools, Floats
+from gfcr.values.disk import replacing
 
 Corrections: TypeAlias = Mapping[str, tuple[Floats, Bools]]
 """What a correction multiplied the advantage of each token by, and whether it left the token in the
@@ -28,11 +28,9 @@ def write(
     """Writes an update's file, which appears whole or not at all, with columns of these types."""
     pa, pq = map(importlib.import_module, ("pyarrow", "pyarrow.parquet"))
     path = folder / f"update-{update:06d}.parquet"
-    path.parent.mkdir(parents=True, exist_ok=True)
     table = pa.Table.from_pylist(rows, schema=_schema(pa, types))
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    pq.write_table(table, temporary, compression="zstd")
-    temporary.replace(path)
+    with replacing(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd")
     return path
 
 

@@ -12,6 +12,7 @@ from gfcr.tracking.base import RunCard, Tracker
 from gfcr.tracking.folder import RunFolder
 
 _WRITER: Final = "tensorboard.summary.writer.event_file_writer"
+_EVENTS: Final = "tensorboard.compat.proto.event_pb2"
 _SUFFIX: Final = ".gfcr"
 """Suffix of the names of our event files, so that no other writer's file is emptied."""
 
@@ -62,7 +63,7 @@ def _written(folder: RunFolder) -> Any:
     for earlier in folder.path.glob(f"events.out.tfevents.*{_SUFFIX}"):
         earlier.write_bytes(b"")  # a TensorBoard that has it open cannot do without the file
     writer = event_file_writer.EventFileWriter(str(folder.path), filename_suffix=_SUFFIX)
-    events = _protocol("event_pb2")
+    events = optional.load(_EVENTS)
     # A TensorBoard that has read the earlier file forgets its points.
     begun = events.SessionLog(status=events.SessionLog.START)
     writer.add_event(events.Event(wall_time=time(), step=0, session_log=begun))
@@ -73,11 +74,6 @@ def _written(folder: RunFolder) -> Any:
 
 
 def _add(writer: Any, step: int, *, metrics: Mapping[str, float], at: float) -> None:
-    summary = _protocol("summary_pb2").Summary
-    values = [summary.Value(tag=name, simple_value=value) for name, value in metrics.items()]
-    event = _protocol("event_pb2").Event
-    writer.add_event(event(wall_time=at, step=step, summary=summary(value=values)))
-
-
-def _protocol(name: str) -> Any:
-    return optional.load(f"tensorboard.compat.proto.{name}")
+    values = [{"tag": name, "simple_value": value} for name, value in metrics.items()]
+    event = optional.load(_EVENTS).Event
+    writer.add_event(event(wall_time=at, step=step, summary={"value": values}))

@@ -8,7 +8,6 @@ never resumed from, and one with a changed byte anywhere is found out.
 
 import hashlib
 import json
-import os
 import re
 import shutil
 import sys
@@ -18,9 +17,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from gfcr.errors import CheckpointError, ForeignCheckpointError
-from gfcr.process.disk import flush
 from gfcr.train import state_file
 from gfcr.train.base import BatchSource
+from gfcr.values.disk import flush, write_atomic
 
 MARKER: Final = "gfcr_checkpoint.json"
 _NAME: Final = re.compile(r"checkpoint-(\d+)")
@@ -173,12 +172,7 @@ def _digests(checkpoint: Path) -> dict[str, str]:
 
 def _mark(checkpoint: Path, text: str) -> None:
     """Writes the marker, whole or not at all."""
-    draft = checkpoint / f".{MARKER}"
-    with draft.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(checkpoint / MARKER)
+    write_atomic(checkpoint / MARKER, text)
     flush([checkpoint])  # the marker's directory entry, too
 
 
@@ -196,7 +190,9 @@ def _other(checkpoint: Path) -> str:
 
 
 def _files(checkpoint: Path) -> list[str]:
-    found = (p for p in checkpoint.rglob("*") if p.is_file() and p.name != f".{MARKER}")
+    # A marker that was being written when its process was killed is no file of a checkpoint.
+    half = f".{MARKER}."
+    found = (p for p in checkpoint.rglob("*") if p.is_file() and not p.name.startswith(half))
     return sorted(str(path.relative_to(checkpoint)) for path in found)
 
 

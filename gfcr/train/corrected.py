@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, final
 
 from gfcr.correction.base import Correction, Learned, Weighed, applied
 from gfcr.train.collate import collate, units
-from gfcr.train.loss_inputs import logps, policy_law
+from gfcr.train.loss_inputs import law
 from gfcr.train.ranks import ALONE, Ask, Ranks
 from gfcr.train.shares import dealt
 from gfcr.types import Floats, Sample
@@ -57,7 +57,7 @@ class Law(NamedTuple):
     """The policy's log-probs and entropies at a rollout's tokens; see `Learned`."""
 
     logprobs_T: Floats
-    entropies_T: Floats | None
+    entropies_T: Floats | None = None
 
 
 @final
@@ -77,16 +77,10 @@ class TakeLaws(Ask):
 
     def _laws(self, trainer: Any, run: Sequence[tuple[Sample]]) -> list[Law]:
         padded = collate([s for (s,) in run], device=trainer.accelerator.device)
-        taken = (
-            policy_law(trainer, padded)
-            if self.entropies
-            else (logps(trainer, trainer.model, padded),)
-        )
+        taken = law(trainer, trainer.model, padded, entropies=self.entropies)
         # NumPy knows no bfloat16, which a pass under autocast may give.
-        now_BT, *spread = [(t * padded.loss_mask_BT).float().cpu().numpy() for t in taken]
-        spread_BT = spread[0] if spread else [None] * len(now_BT)
+        known = [(t * padded.loss_mask_BT).float().cpu().numpy() for t in taken if t is not None]
         return [
-            Law(now_T[: len(s.rollout)], None if spread_T is None else spread_T[: len(s.rollout)])
-            # It is not strict, as a process without samples of a run passes over a filling row.
-            for (s,), now_T, spread_T in zip(run, now_BT, spread_BT, strict=False)
+            Law(*(column_BT[row, : len(s.rollout)] for column_BT in known))
+            for row, (s,) in enumerate(run)
         ]

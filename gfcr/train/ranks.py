@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, cast, final
 
 import torch
-from torch import Tensor, distributed
+from torch import Tensor, distributed, nn
+from torch.distributed.tensor import DTensor
 
 from gfcr.errors import GfcrError, TrainingError
 from gfcr.process.environment import load
@@ -133,6 +134,40 @@ class Ask(ABC):
             trainer: the TRL trainer of this process.
             ranks: the processes that train together.
         """
+
+
+def whole(model: nn.Module, *, ranks: Ranks) -> Mapping[str, Tensor]:
+    """Gathers the policy's weights for rank 0, which calls this; the others `attend` meanwhile.
+
+    Weights that are sharded (FSDP2) are gathered on the CPU, and all processes have finished with
+    it when this returns: one still waiting for another while rank 0 waits for a server would hang
+    both.
+    """
+    if not any(isinstance(p, DTensor) for p in model.parameters()):
+        return dict(model.named_parameters())
+    ranks.tell(Gather())
+    return _gathered(model, ranks=ranks)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Gather(Ask):
+    """Asks every process for its shard of the weights."""
+
+    def answer(self, trainer: Any, *, ranks: Ranks) -> None:
+        _gathered(trainer.model, ranks=ranks)
+
+
+@torch.no_grad()
+def _gathered(model: nn.Module, *, ranks: Ranks) -> Mapping[str, Tensor]:
+    kept: dict[str, Tensor] = {}
+    for name, share in model.named_parameters():
+        # Every process takes part in each gather, also one that keeps nothing of it.
+        full = share.full_tensor() if isinstance(share, DTensor) else share
+        if ranks.leads:
+            kept[name] = full.cpu()
+    ranks.wait()
+    return kept
 
 
 def _of_a_peer(error: RuntimeError) -> bool:

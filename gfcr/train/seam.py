@@ -26,11 +26,9 @@ from gfcr.train.collate import Padded, loss_tokens, trainable
 from gfcr.train.corrected import corrected
 from gfcr.train.figures import TERMS, figures, logged_terms, terms
 from gfcr.train.health import Pass, check_logged, check_update, check_weights
-from gfcr.train.micros import Micro, Step, steps_of
-from gfcr.train.pairs import pairs
-from gfcr.train.ranks import ALONE, Ranks
-from gfcr.train.sharded import whole
-from gfcr.train.shares import Share, shares
+from gfcr.train.loss_inputs import Micro, Step, steps_of
+from gfcr.train.ranks import ALONE, Ranks, whole
+from gfcr.train.shares import Share, pairs, shares
 from gfcr.types import RolloutBatch, Sample
 
 
@@ -197,7 +195,7 @@ class Feed(TrainerCallback):
             job.source.masked({name: mask_T for name, (_, mask_T) in made.items()})
             samples = trainable(samples)
         paired, draw = job.loss.estimator == "dpo", seeds.rng(job.seed, "mini_batches", version)
-        given = [tuple(pair) for pair in pairs(samples)] if paired else [(s,) for s in samples]
+        given = pairs(samples) if paired else [(s,) for s in samples]
         end, width = batch is None, 1 + paired
         return shares(given, width=width, steps=steps, size=ranks.size, draw=draw, stop=end)
 

@@ -5,11 +5,12 @@ TRL gathers per-row figures, for which row counts must be equal. Missing rows ar
 of no weight.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gfcr.errors import ConfigError
 from gfcr.train.base import Steps
 from gfcr.train.collate import NOTHING, Unit, loss_tokens, units
 from gfcr.types import Prompt, Sample
@@ -39,6 +40,31 @@ class Share:
     """Whether a correction has replaced the log-probs to clip against."""
     stop: bool = False
     """Whether training ends here."""
+
+
+def pairs(samples: Iterable[Sample]) -> list[tuple[Sample, Sample]]:
+    """Pairs the sample of positive advantage with that of negative advantage in each group.
+
+    Raises:
+        ConfigError: a group has not exactly one of each.
+    """
+    groups: dict[str, list[Sample]] = {}
+    for sample in samples:
+        groups.setdefault(sample.rollout.group_id, []).append(sample)
+    return [_pair(group_id, members) for group_id, members in groups.items()]
+
+
+def _pair(group_id: str, members: list[Sample]) -> tuple[Sample, Sample]:
+    """Returns the sample that is preferred, and the one that is rejected for it."""
+    good = [s for s in members if s.advantage_T.sum() > 0]
+    bad = [s for s in members if s.advantage_T.sum() < 0]
+    if (len(good), len(bad), len(members)) != (1, 1, 2):
+        raise ConfigError(
+            f'group {group_id}: loss.estimator="dpo" takes one rollout of positive and one of '
+            f"negative advantage, and is given {len(good)} and {len(bad)} of {len(members)}: "
+            "reject the others with a filter."
+        )
+    return good[0], bad[0]
 
 
 def shares(

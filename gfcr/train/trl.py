@@ -15,7 +15,7 @@ from gfcr.process.launched import place
 from gfcr.process.tokenizer import tokenizer_of
 from gfcr.train import adapters, checkpoint
 from gfcr.train.base import Steps, TrainerConfig, TrainJob, TrainResult
-from gfcr.train.trl_checks import ONLINE, check_estimator, check_optimizer
+from gfcr.train.trl_checks import ONLINE, check_estimator, check_optimizer, vouch
 from gfcr.types import Loss, Sampling
 from gfcr.values.ranges import Count, Natural, NonNegative, Word
 
@@ -178,7 +178,6 @@ class Trl(TrainerConfig):
     def _trainer(self, job: TrainJob) -> Any:
         from gfcr.train.loading import placeholder
         from gfcr.train.seam import SeamMixin
-        from gfcr.train.vouched import vouch
 
         kind, config = classes(job.loss.estimator)
         rows = self.micro_batches * self.mini_batches

@@ -2,13 +2,15 @@
 
 import ast
 import re
+from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from gfcr.correction.base import Correction
 from gfcr.errors import ConfigError, unknown_name
+from gfcr.process.launched import asks, check_launch
 from gfcr.values.loss import AVERAGED, Loss
 
 ONLINE: Final = ("grpo", "rloo")
@@ -81,6 +83,63 @@ def check_optimizer(name: str) -> None:
         raise ConfigError(
             f"trainer.optimizer='{name}' needs {library}, which is not installed: pip install "
             "'gfcr[optimizers]', or give another, such as 'adafactor'."
+        )
+
+
+def vouch(trainer: Any) -> None:
+    """Checks that no environment variable changes training against a trainer's settings.
+
+    `accelerate launch` and its configuration set such variables. DDP and FSDP2 compute the same
+    update, and are accepted.
+
+    Raises:
+        ConfigError: a variable does; names what it asks for.
+    """
+    args = trainer.args
+    mixed = "bf16" if args.bf16 else "no"
+    compiler = str(trainer.accelerator.state.dynamo_plugin.backend.value)
+    given = {
+        "ACCELERATE_MIXED_PRECISION": args.mixed_precision if args.mixed_precision != mixed else "",
+        "ACCELERATE_DYNAMO_BACKEND": "" if compiler == "NO" else compiler.lower(),
+    }
+    wrong = [f"{name}={value}" for name, value in given.items() if value]
+    if wrong:
+        raise ConfigError(
+            f"accelerate was configured with {', '.join(wrong)}, which the trainer's settings do "
+            f"not say (bf16={args.bf16}): unset it, or start without `accelerate launch`; bf16 "
+            "is a setting of the trainer."
+        )
+    check_launch()
+    if wrong := [*_spread_otherwise(trainer)]:
+        raise ConfigError(f"accelerate was configured with {'; and with '.join(wrong)}.")
+
+
+def _spread_otherwise(trainer: Any) -> Iterator[str]:
+    """Names ways to distribute training that would not compute the update of one process."""
+    plugin = trainer.accelerator.state.fsdp_plugin if trainer.is_fsdp_enabled else None
+    if plugin is None:
+        if asks("ACCELERATE_USE_FSDP"):
+            yield (
+                "ACCELERATE_USE_FSDP=true, and accelerate shards on accelerators alone, of which "
+                "it finds none: give `distributed_type: MULTI_GPU` (DDP)"
+            )
+        return
+    if plugin.fsdp_version != 2:
+        yield f"FSDP_VERSION={plugin.fsdp_version}: give `fsdp_version: 2`"
+    if "FULL_STATE_DICT" not in str(plugin.state_dict_type):
+        yield (
+            f"FSDP_STATE_DICT_TYPE={plugin.state_dict_type}: a checkpoint holds a model that can "
+            "be loaded: give `fsdp_state_dict_type: FULL_STATE_DICT`"
+        )
+    if plugin.activation_checkpointing:
+        yield (
+            "FSDP_ACTIVATION_CHECKPOINTING=true: give trainer.gradient_checkpointing=true instead"
+        )
+    if getattr(trainer, "ref_model", None) is not None and plugin.cpu_ram_efficient_loading:
+        yield (
+            "FSDP_CPU_RAM_EFFICIENT_LOADING=true: TRL leaves the reference model of a KL term, or "
+            "of dpo, empty in all processes but the first then: give "
+            "`fsdp_cpu_ram_efficient_loading: false`"
         )
 
 

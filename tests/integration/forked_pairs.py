@@ -16,8 +16,7 @@ from contextlib import closing
 from pathlib import Path
 
 from gfcr.launch.base import Job
-from gfcr.launch.forked import Forked, Forks, libraries_of
-from gfcr.launch.process import TrialProcess
+from gfcr.launch.process import Forked, Forks, TrialProcess, libraries_of
 from tests.integration.test_forked_trials import jobs
 
 

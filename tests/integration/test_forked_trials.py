@@ -12,8 +12,7 @@ import pytest
 from gfcr import sweep
 from gfcr.config import as_dict
 from gfcr.launch.base import Job
-from gfcr.launch.forked import Forked, Forks, libraries_of
-from gfcr.launch.process import TrialProcess
+from gfcr.launch.process import Forked, Forks, TrialProcess, libraries_of
 from gfcr.tracking.folder import RunFolder
 
 pytestmark = [

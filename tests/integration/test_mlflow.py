@@ -13,7 +13,7 @@ import pytest
 from gfcr import leaderboard
 from gfcr.errors import ConfigError, GfcrError, StoreError
 from gfcr.leaderboard import report
-from gfcr.tracking import ended, mlflow_sqlite
+from gfcr.tracking import ended, mlflow_client
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.mlflow import Mlflow
 from gfcr.tracking.mlflow_client import open_client
@@ -293,7 +293,7 @@ def sqlite_do(path, words):
 
 @pytest.mark.parametrize("case", UNUSABLE)
 def test_a_store_that_cannot_be_read_is_named_and_left_as_it_is(tmp_path, case, monkeypatch):
-    monkeypatch.setattr(mlflow_sqlite, "_BUSY_S", 0.3)
+    monkeypatch.setattr(mlflow_client, "_BUSY_S", 0.3)
     path = tmp_path / "bad.db"
     UNUSABLE[case][0](path)
     before = path.read_bytes() if path.is_file() else b""

@@ -14,7 +14,7 @@ import pytest
 
 from gfcr.commands import upload
 from gfcr.errors import GfcrError, StoreError
-from gfcr.tracking import mlflow_sqlite
+from gfcr.tracking import mlflow_client
 from gfcr.tracking.mlflow import Mlflow
 from gfcr.tracking.mlflow_client import cause, open_client
 from gfcr.tracking.mlflow_store import read_runs
@@ -56,7 +56,7 @@ def test_a_store_whose_making_was_killed_is_made_by_the_next(tmp_path, after):
 
 @pytest.mark.parametrize("after", [0.05, *whole(0, 0.1, 0.2, 0.4, 0.7, 1, 1.5, 2, 3)])
 def test_one_that_mlflow_itself_left_half_made_is_made_again(tmp_path, monkeypatch, after):
-    monkeypatch.setattr(mlflow_sqlite, "_QUIET_S", 0.0)
+    monkeypatch.setattr(mlflow_client, "_QUIET_S", 0.0)
     file = tmp_path / "mlflow.db"
     uri = f"sqlite:///{file}"
     kill(of_mlflow, file, begun=file, after=after)

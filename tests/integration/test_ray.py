@@ -189,7 +189,7 @@ def test_a_trial_that_fails_is_not_run_again_and_stops_no_other(
 
 SERVER = """
 import json, os, sys, time
-from gfcr.process.parent import follow
+from gfcr.process.worker import follow
 follow(int(os.environ["GFCR_SERVER_PARENT"]))
 told = {name: os.environ.get(name) for name in ("CUDA_VISIBLE_DEVICES", "GFCR_SERVER_HOST", "OWN")}
 with open(sys.argv[1], "w") as file:

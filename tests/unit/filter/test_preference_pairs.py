@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from gfcr import strategy as strategies
 from gfcr.filter.preference_pairs import PreferencePairs
 from gfcr.testing import factories as make
-from gfcr.train.pairs import pairs
+from gfcr.train.shares import pairs
 
 rewards = st.lists(st.none() | st.sampled_from([0.0, 0.5, 1.0]), min_size=2, max_size=8).filter(
     lambda given_: any(r is not None for r in given_)
@@ -46,5 +46,5 @@ def test_the_strategy_gives_the_trainer_pairs_of_right_and_wrong() -> None:
     batches = [pipeline.next_batch() for _ in range(3)]
     found = [pair for b in batches for pair in pairs(b.samples)]
     assert len(found) == batches[-1].metrics["filters.pair/pairs"] > 0
-    assert all(p.chosen.rollout.reward == 1 and p.rejected.rollout.reward == 0 for p in found)
-    assert all(p.chosen.rollout.prompt is p.rejected.rollout.prompt for p in found)
+    assert all(good.rollout.reward == 1 and bad.rollout.reward == 0 for good, bad in found)
+    assert all(good.rollout.prompt is bad.rollout.prompt for good, bad in found)

@@ -17,8 +17,7 @@ import pytest
 from gfcr import sweep
 from gfcr.config import as_dict
 from gfcr.launch.base import Job
-from gfcr.launch.forked import Forked, Forks, libraries_of
-from gfcr.launch.process import TrialProcess
+from gfcr.launch.process import Forked, Forks, TrialProcess, libraries_of
 from gfcr.tracking.folder import RunFolder
 from tests.launchers import values_of
 
@@ -77,7 +76,7 @@ def test_a_trial_that_ends_before_its_launcher_looks_has_ended(
     """As where a sweep was suspended: both answers of the warm process are there at once."""
     script = "import os, time; os.write(1, b'7\\n3\\n'); time.sleep(60)"
     answers = [sys.executable, "-c", script]
-    monkeypatch.setattr("gfcr.launch.forked.command", lambda *_, **__: answers)
+    monkeypatch.setattr("gfcr.launch.process.command", lambda *_, **__: answers)
     forks = Forks(["numpy.random"])
     trial = forks.start([], log=subprocess.DEVNULL)
     assert trial is not None and trial.wait(30) == 3
@@ -220,7 +219,7 @@ def test_what_started_a_thread_is_not_forked(tmp_path: Path) -> None:
 def test_a_trial_ends_with_a_launcher_that_is_killed(tmp_path: Path) -> None:
     job, *_ = jobs(tmp_path, trainer=LONG)
     code = (
-        "import sys, pickle, time\nfrom gfcr.launch.forked import Forks\n"
+        "import sys, pickle, time\nfrom gfcr.launch.process import Forks\n"
         "from gfcr.launch.process import TrialProcess\n"
         "trial = TrialProcess(pickle.load(sys.stdin.buffer), forks=Forks(['colorsys']))\n"
         "trial.wait(600)\n"

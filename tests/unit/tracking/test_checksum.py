@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gfcr.errors import CheckpointError
-from gfcr.tracking import checksum, ended
+from gfcr.tracking import ended, records
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.folder_store import read_folder
@@ -27,7 +27,7 @@ def finished(place: Path, *, seed: int = 0) -> RunFolder:
 def test_a_result_as_its_run_wrote_it_is_not_contradicted(tmp_path: Path) -> None:
     folder = finished(tmp_path)
     record = read_folder(folder)
-    assert record.damage == "" and record.tags[checksum.TAG] == folder.result_digest
+    assert record.damage == "" and record.tags[records.TAG] == folder.result_digest
     ended.check(folder)
     ended.check(RunFolder(tmp_path / "not there"))
     (tmp_path / "metrics.jsonl").write_text("{\n")

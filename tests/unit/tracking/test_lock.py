@@ -20,9 +20,8 @@ from gfcr.commands import upload
 from gfcr.config import Experiment
 from gfcr.errors import FolderInUse, FolderLost
 from gfcr.experiment.rehearsal import rehearse
-from gfcr.process.whose import is_alive, whose
 from gfcr.tracking.folder import RunFolder
-from gfcr.tracking.lock import is_locked, locked
+from gfcr.tracking.lock import is_alive, is_locked, locked, whose
 from tests.cases import over
 from tests.launchers import values_of
 

@@ -37,7 +37,7 @@ def test_nothing_to_resume_from(tmp_path):
     assert checkpoint.newest(tmp_path / "never-made") is None
 
 
-@over("left", [(), ("model.safetensors",), (".gfcr_checkpoint.json",)])
+@over("left", [(), ("model.safetensors",), (".gfcr_checkpoint.json.1",)])
 def test_a_checkpoint_without_marker_is_set_aside(tmp_path, left):
     made(tmp_path, step=1)
     for _ in range(2):  # a second time on top of the first

@@ -10,8 +10,7 @@ import torch
 from gfcr.speculation.base import Law
 from gfcr.speculation.learner import Course
 from gfcr.speculation.lessons import Example
-from gfcr.train.draft_learner import Student
-from gfcr.train.draft_loss import collate, divergence
+from gfcr.train.draft_learner import Student, collate, divergence
 from tests.cases import over
 from tests.integration.tiny_model import tiny_qwen3
 

@@ -7,7 +7,7 @@ import pytest
 
 from gfcr.errors import ConfigError
 from gfcr.testing import factories as make
-from gfcr.train.pairs import pairs
+from gfcr.train.shares import pairs
 from gfcr.types import Sample
 from tests.cases import over
 
@@ -20,11 +20,11 @@ def sample(group: str, *, advantage: float) -> Sample:
 def test_pairs_are_of_one_group_whatever_the_order() -> None:
     given = [sample("a", advantage=-1), sample("b", advantage=2), sample("a", advantage=0.5)]
     found = pairs([*given, sample("b", advantage=-3)])
-    assert [(p.chosen.rollout.group_id, p.rejected.rollout.group_id) for p in found] == [
+    assert [(good.rollout.group_id, bad.rollout.group_id) for good, bad in found] == [
         ("a", "a"),
         ("b", "b"),
     ]
-    assert all(p.chosen.advantage_T.sum() > 0 > p.rejected.advantage_T.sum() for p in found)
+    assert all(good.advantage_T.sum() > 0 > bad.advantage_T.sum() for good, bad in found)
 
 
 @over("advantages", [(1,), (1, 1), (1, -1, -1), (1, 0), (1, -1, 0)])

@@ -7,7 +7,7 @@ import pytest
 from torch import nn
 
 from gfcr.errors import ConfigError
-from gfcr.train.vouched import vouch
+from gfcr.train.trl_checks import vouch
 from tests.cases import over
 
 
