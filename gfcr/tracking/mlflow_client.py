@@ -8,11 +8,11 @@ minutes, and an older one it migrates: both are looked for before MLflow opens i
 import shutil
 import sqlite3
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import quote
 
 from gfcr.code import optional
@@ -71,13 +71,18 @@ def sqlite_file(uri: str) -> Path | None:
 
 def search(client: "MlflowClient", query: str) -> "Iterator[Run]":
     """Yields the runs of all experiments that match a query."""
-    found = client.search_experiments()  # pyright: ignore[reportUnknownMemberType]
-    experiments = [e.experiment_id for e in found]
+    every = _pages(lambda token: client.search_experiments(page_token=token))  # pyright: ignore[reportUnknownMemberType]
+    if experiments := [str(experiment.experiment_id) for experiment in every]:
+        yield from _pages(lambda at: client.search_runs(experiments, query, page_token=at))
+
+
+def _pages(ask: Callable[[str | None], Any]) -> Iterator[Any]:
+    """Yields what all pages of an answer hold; `ask` gives the page of a token."""
     token: str | None = None
-    while experiments and token != "":
-        page = client.search_runs(experiments, query, page_token=token)
+    while token != "":
+        page = ask(token)
         yield from page
-        token = str(page.token or "")  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        token = page.token or ""
 
 
 def list_files(

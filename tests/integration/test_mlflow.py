@@ -6,9 +6,11 @@ import sqlite3
 import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from functools import partialmethod
 from multiprocessing import get_context
 
 import pytest
+from mlflow import MlflowClient
 
 from gfcr import leaderboard
 from gfcr.errors import ConfigError, GfcrError, StoreError
@@ -41,6 +43,14 @@ def study(tmp_path_factory):
         for seed in range(3)
     ]
     return sqlite(path), folders
+
+
+def test_every_page_of_a_store_is_read(study, monkeypatch):
+    pages = {"search_experiments": {"order_by": ["creation_time ASC"]}, "search_runs": {}}
+    for name, how in pages.items():  # MLflow's own pages hold a thousand
+        small = partialmethod(getattr(MlflowClient, name), max_results=1, **how)
+        monkeypatch.setattr(MlflowClient, name, small)
+    assert len(read_runs(study[0])) == len(study[1])
 
 
 def test_runs_are_nested_study_arm_seed(study):
