@@ -3,9 +3,9 @@
 import json
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from importlib import import_module
 from typing import Any, NoReturn, cast
 
-from gfcr.code.optional import load
 from gfcr.errors import ConfigError, did_you_mean, shown
 
 
@@ -35,7 +35,7 @@ def check_schema(schema: Mapping[str, Any], *, key: str) -> None:
     Raises:
         ConfigError: it is none, or has a keyword, format or reference that would check nothing.
     """
-    jsonschema, referencing = load("jsonschema"), load("referencing.jsonschema")
+    jsonschema, referencing = import_module("jsonschema"), import_module("referencing.jsonschema")
     try:
         plain = json.loads(json.dumps(schema))
         jsonschema.Draft202012Validator.check_schema(plain)
@@ -44,12 +44,12 @@ def check_schema(schema: Mapping[str, Any], *, key: str) -> None:
         told = str(error).splitlines()[0]
         raise ConfigError(f"{key}{path} is not what JSON Schema has there: {told}.") from error
     whole = referencing.DRAFT202012.create_resource(plain)
-    resolver = load("referencing").Registry().resolver_with_root(whole)
+    resolver = import_module("referencing").Registry().resolver_with_root(whole)
     for inner in _within(whole):
         _check(inner, key=key)
         try:
             resolver.lookup(inner.get("$ref", "#"))
-        except load("referencing.exceptions").Unresolvable as error:
+        except import_module("referencing.exceptions").Unresolvable as error:
             raise ConfigError(
                 f"{key}: $ref={shown(inner['$ref'])} is not in the schema: refer to a part of it, "
                 "such as #/$defs/NAME."
@@ -59,9 +59,9 @@ def check_schema(schema: Mapping[str, Any], *, key: str) -> None:
 @lru_cache(maxsize=64)
 def _validator(schema: str) -> Any:
     """Returns what checks values against a schema, which is JSON."""
-    kind = load("jsonschema").Draft202012Validator
+    kind = import_module("jsonschema").Draft202012Validator
     # A registry of its own, as the usual one fetches what a schema refers to from the network.
-    registry = load("referencing").Registry()
+    registry = import_module("referencing").Registry()
     return kind(json.loads(schema), registry=registry, format_checker=kind.FORMAT_CHECKER)
 
 
@@ -85,7 +85,7 @@ def _check(schema: Mapping[str, Any], *, key: str) -> None:
         if word not in known:
             near = did_you_mean(word, known)
             raise ConfigError(f"{key}: unknown keyword {word!r} in {shown(schema)}.{near}")
-    formats = load("jsonschema").Draft202012Validator.FORMAT_CHECKER.checkers
+    formats = import_module("jsonschema").Draft202012Validator.FORMAT_CHECKER.checkers
     if (wanted := schema.get("format", "date")) not in formats:
         raise ConfigError(
             f"{key}: format={shown(wanted)} cannot be checked here. Allowed: "
@@ -96,6 +96,6 @@ def _check(schema: Mapping[str, Any], *, key: str) -> None:
 @lru_cache(maxsize=1)
 def _keywords() -> frozenset[str]:
     """Returns the keywords of JSON Schema 2020-12, as its own schemas list them."""
-    known = load("jsonschema_specifications").REGISTRY
+    known = import_module("jsonschema_specifications").REGISTRY
     own = (known.contents(uri) for uri in known if "/2020-12/" in uri)
     return frozenset(word for each in own for word in each.get("properties", ()))

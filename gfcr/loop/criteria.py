@@ -7,7 +7,6 @@ import numpy as np
 
 from gfcr.stages import Harvest
 from gfcr.types import FinishReason, Rollout, Sample
-from gfcr.values.numbers import ROUNDING
 
 _COMPLETE: Final = (FinishReason.STOP, FinishReason.HALTED, FinishReason.ENDED)
 
@@ -68,7 +67,7 @@ def _cost(samples: Sequence[Sample], *, generated: float, first_trained: int) ->
 
 def _live(samples: Sequence[Sample]) -> set[str]:
     """Returns the ids of the groups whose advantages are not all 0, but for rounding."""
-    return {s.rollout.group_id for s in samples if np.any(np.abs(s.advantage_T) > ROUNDING)}
+    return {s.rollout.group_id for s in samples if np.any(np.abs(s.advantage_T) > 1e-6)}
 
 
 def _share(those: Sequence[bool]) -> float:

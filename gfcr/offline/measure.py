@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from gfcr.stats import Interval, compare
 from gfcr.types import Rollout, RolloutBatch, Sample
-from gfcr.values.numbers import ROUNDING
 
 _KINDS = ("length", "difficulty")
 
@@ -86,7 +85,7 @@ def measure(
         generated=len(served),
         trained=len(trained),
         replayed=sum(r.origin == "replay" for r in trained),
-        signal=int(np.count_nonzero(size_N > ROUNDING)),
+        signal=int(np.count_nonzero(size_N > 1e-6)),  # less is rounding
         mean_squared_advantage=power / len(size_N) if len(size_N) else float("nan"),
         effective_size=float(size_N.sum()) ** 2 / power if power else 0.0,
         tokens=batch.cost.generated_tokens,

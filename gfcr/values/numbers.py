@@ -8,9 +8,6 @@ import numpy as np
 
 T = TypeVar("T")
 V = TypeVar("V")
-ROUNDING: Final = 1e-6
-"""No advantage is smaller: rewards of 0.7 each differ from their mean by 1e-16, and a standard
-deviation that small may have divided that."""
 LARGEST: Final = float(np.finfo(np.float32).max)
 MOST: Final = 1_000_000
 """The largest count: more items than that cannot be processed one by one."""
