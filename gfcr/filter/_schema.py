@@ -44,25 +44,26 @@ def check_schema(schema: Mapping[str, Any], *, key: str) -> None:
         told = str(error).splitlines()[0]
         raise ConfigError(f"{key}{path} is not what JSON Schema has there: {told}.") from error
     whole = referencing.DRAFT202012.create_resource(plain)
+    unresolvable: Any = import_module("referencing.exceptions").Unresolvable
+    # Nothing of other addresses is known to it, so that nothing is fetched from the network.
     resolver = import_module("referencing").Registry().resolver_with_root(whole)
     for inner in _within(whole):
         _check(inner, key=key)
-        try:
-            resolver.lookup(inner.get("$ref", "#"))
-        except import_module("referencing.exceptions").Unresolvable as error:
-            raise ConfigError(
-                f"{key}: $ref={shown(inner['$ref'])} is not in the schema: refer to a part of it, "
-                "such as #/$defs/NAME."
-            ) from error
+        for refer in inner.keys() & {"$ref", "$dynamicRef"}:
+            try:
+                resolver.lookup(inner[refer])
+            except unresolvable as error:
+                raise ConfigError(
+                    f"{key}: {refer}={shown(inner[refer])} is not in the schema: refer to a part "
+                    "of it, such as #/$defs/NAME."
+                ) from error
 
 
 @lru_cache(maxsize=64)
 def _validator(schema: str) -> Any:
     """Returns what checks values against a schema, which is JSON."""
     kind = import_module("jsonschema").Draft202012Validator
-    # A registry of its own, as the usual one fetches what a schema refers to from the network.
-    registry = import_module("referencing").Registry()
-    return kind(json.loads(schema), registry=registry, format_checker=kind.FORMAT_CHECKER)
+    return kind(json.loads(schema), format_checker=kind.FORMAT_CHECKER)
 
 
 def _refuse(constant: str) -> NoReturn:

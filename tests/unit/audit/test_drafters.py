@@ -84,6 +84,8 @@ def test_engine_settings_are_given_as_a_run_takes_them() -> None:
 
 def test_a_server_is_audited_with_the_drafters_that_it_runs() -> None:
     served = {"name": "vllm_server"}
+    labels = [s.label for s in plan.of_drafters(" all,ngram", changes=served).drafters]
+    assert len(labels) == len({*labels})
     names = {s.name for s in plan.of_drafters(" all,ngram", changes=served).drafters}
     assert {"none", "ngram", "draft_model"} <= names
     assert not names & {"das", "spec_rl", "auto"}

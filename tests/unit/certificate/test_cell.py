@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from gfcr.certificate.cell import LEVEL, Cell, Verdict, judged
-from gfcr.certificate.settings import SETTINGS
+from gfcr.certificate.settings import SETTINGS, named
 from tests.cases import over
 
 
@@ -92,3 +92,7 @@ def test_it_speaks_for_what_was_sampled_with_enough_tokens() -> None:
     rare = sound(drafts={"1": 1.0, "4": 0.5})
     assert rare.speaks_for(max_tokens=64, max_draft=3)
     assert not rare.speaks_for(max_tokens=64, max_draft=4)
+
+
+def test_all_among_other_settings_is_all() -> None:
+    assert named("t1, all") == named("") == [*SETTINGS.values()] and named("t1") == [SETTINGS["t1"]]

@@ -68,6 +68,9 @@ def test_it_shows_those_that_are_asked_for(run: Path) -> None:
     assert {each["fate"] for each in rejected["rollouts"]} == {"rejected: pods"}
     both = told(run, "--best", "--worst", "--limit", 2)["rollouts"]
     assert len(both) == 2 and both[0]["advantage"] >= both[1]["advantage"]
+    fates = [each["fate"] for each in told(run, "--update", 2, "--limit", 999)["rollouts"]]
+    worst = told(run, "--worst", "--update", 2, "--limit", 999)["rollouts"]
+    assert len(worst) == fates.count("trained") > 0
     prompt = rejected["rollouts"][0]["prompt_id"]
     of_prompt = told(run, "--prompt", prompt)
     assert {each["prompt_id"] for each in of_prompt["rollouts"]} == {prompt}

@@ -78,6 +78,7 @@ def test_the_last_fenced_block_may_be_what_counts() -> None:
         ({"additionalProperties": 3}, r"schema\.additionalProperties is not what"),
         ({"items": {"$ref": "#/$defs/no"}}, r"schema: \$ref='#/\$defs/no' is not in the schema"),
         ({"$ref": "http://localhost:1/x"}, "is not in the schema"),
+        ({"$dynamicRef": "http://localhost:1/x"}, r"\$dynamicRef=.* is not in the schema"),
         ({"format": "telephone"}, "format='telephone' cannot be checked here.*date"),
         ({"const": {1, 2}}, "schema is not what"),
     ],

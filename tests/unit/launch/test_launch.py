@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +26,7 @@ from gfcr.launch.ray import (
     Ray,
     _result,  # pyright: ignore[reportPrivateUsage]
 )
-from gfcr.launch.remote import run_trial, stamp
+from gfcr.launch.remote import look_at, run_trial, stamp
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.lock import is_locked
 from tests.cases import over
@@ -78,6 +78,37 @@ def test_a_trial_that_another_sweep_begins_at_the_same_moment_is_left_until_it_e
     monkeypatch.setattr("gfcr.launch.local.TrialProcess", lambda job, **how: trial)
     (end,) = launched(Local(parallel=1), jobs(tmp_path)[:1])
     assert end.result == {"status": "finished"}
+
+
+def test_so_it_is_on_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [{"status": "failed", "type": "FolderInUse"}, {"status": "finished"}]
+    nodes = [{"Alive": True, "Resources": {"CPU": 1.0}}]
+    cluster = SimpleNamespace(
+        nodes=lambda: nodes,
+        wait=lambda tasks, timeout: (tasks, []),
+        get=lambda ref: answers.pop(0),
+    )
+    monkeypatch.setattr("gfcr.launch.ray._connected", lambda address: nullcontext(cluster))
+    monkeypatch.setattr("gfcr.launch.process.is_locked", lambda folder: True)
+    monkeypatch.setattr(Ray, "_begin", lambda self, ray, job, group: object())
+    (end,) = launched(Ray(), jobs(tmp_path)[:1])
+    assert end.result == {"status": "finished"}
+
+
+def test_a_node_begins_a_job_once_and_it_is_watched_from_then_on(tmp_path: Path) -> None:
+    one, other = jobs(tmp_path)
+    one.folder.parent.mkdir(parents=True)
+    stamps, told = {job.name: stamp(job) for job in (one, other)}, list[str]()
+
+    def look() -> None:
+        tell = {w: lambda job, w=w: told.append(f"{w} {job.name}") for w in ("begin", "watch")}
+        look_at([one, other], stamps=stamps, **tell)
+
+    look()
+    one.folder.with_name(f"{one.folder.name}.yaml").write_text("")
+    look()
+    look()
+    assert told == ["begin a/0", "watch a/0", "watch a/0"]
 
 
 def test_what_a_task_raises_is_told_as_what_it_is_and_a_lost_node_as_lost() -> None:

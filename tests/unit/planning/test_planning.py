@@ -12,7 +12,7 @@ import yaml
 
 from gfcr import experiment, planning, sweep
 from gfcr.errors import ConfigError
-from gfcr.planning.record import _sentences
+from gfcr.planning.record import _sentences, _sum
 from gfcr.stats import compare
 from gfcr.tracking import ended
 from gfcr.tracking.base import RunCard
@@ -256,6 +256,7 @@ def test_stopping_leaves_a_share_of_the_cost(tmp_path: Path) -> None:
     plan, without = (planning.plan(load(tmp_path, **{**changes, **more})) for more in ({}, NO_RULE))
     assert [(a.open, a.stopped) for a in plan.arms[1:4]] == [(2, 0), (0, 2), (2, 0)]
     assert [(a.open, a.stopped) for a in without.arms[1:4]] == [(2, 0)] * 3
+    assert _sum([(0, None), (2, 3.0)]) == 6 and _sum([(1, None), (2, 3.0)]) is None
     wilcoxon = {"seeds": list(range(5)), "stopping": {"name": "wilcoxon"}}
     plan = planning.plan(load(tmp_path, **{**changes, **wilcoxon}))
     assert plan.stopping_share == 1 and plan.data()["stopping"]["p"] == 0.1

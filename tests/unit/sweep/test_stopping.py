@@ -14,7 +14,7 @@ from gfcr.errors import ConfigError
 from gfcr.launch.base import Job, JobEnd, Launcher, Watch
 from gfcr.search.base import Length, Round, Scores, StoppingRule
 from gfcr.studies.frames import run_rows
-from gfcr.sweep import decisions
+from gfcr.sweep import decisions, rounds
 from gfcr.tracking import ended
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.local import Local
@@ -234,8 +234,12 @@ def test_a_trial_whose_result_is_damaged_is_named_and_the_others_go_on(
     (whole.trial.folder / "metrics.jsonl").write_text("{\n")
     with SweepDisplay(study, show=lambda table: None) as display:
         again = sweep.run(study, begin=display.begin, watch=display.watch)
+        display.watch(whole.trial)
         display.close(again)
     assert ["metrics.jsonl is damaged" in str(end.problem) for end in again] == [False, True]
+    paused = {end.trial.name: replace(end, status="paused") for end in again}
+    once = rounds.Sweep(study=study, fresh=False, begin=print, watch=print, ends=paused)
+    assert once._scores(until=None) == {}, "a run that paused and was damaged since has no score"
 
 
 def test_one_lucky_batch_decides_nothing(tmp_path: Path) -> None:
