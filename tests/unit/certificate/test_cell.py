@@ -45,6 +45,8 @@ def gap(*, mean: float = 1e-6, most: float = 1e-5) -> dict[str, dict[str, float]
 @over("setting", ["t1", "greedy"])
 def test_sound_figures_are_lossless(setting: str) -> None:
     assert sound(setting).verdict is Verdict.LOSSLESS
+    assert named(setting) == [SETTINGS[setting]]
+    assert named(f"{setting}, all") == named("") == [*SETTINGS.values()]
 
 
 @over(
@@ -92,7 +94,3 @@ def test_it_speaks_for_what_was_sampled_with_enough_tokens() -> None:
     rare = sound(drafts={"1": 1.0, "4": 0.5})
     assert rare.speaks_for(max_tokens=64, max_draft=3)
     assert not rare.speaks_for(max_tokens=64, max_draft=4)
-
-
-def test_all_among_other_settings_is_all() -> None:
-    assert named("t1, all") == named("") == [*SETTINGS.values()] and named("t1") == [SETTINGS["t1"]]

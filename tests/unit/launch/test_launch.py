@@ -68,30 +68,23 @@ def test_a_folder_that_a_node_lacks_is_named(tmp_path: Path) -> None:
         job.folder.parent.mkdir(parents=True, exist_ok=True)
 
 
+@over("launcher", [Local(parallel=1), Ray()])
 def test_a_trial_that_another_sweep_begins_at_the_same_moment_is_left_until_it_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    launcher: Launcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = [{"status": "failed", "type": "FolderInUse"}, {"status": "finished"}]
-    locks = iter([False, True])
-    trial = SimpleNamespace(wait=lambda seconds: answers.pop(0))
+    locks = iter([False, True] if isinstance(launcher, Local) else [True])
     monkeypatch.setattr("gfcr.launch.process.is_locked", lambda folder: next(locks, False))
+    trial = SimpleNamespace(wait=lambda seconds: answers.pop(0))
     monkeypatch.setattr("gfcr.launch.local.TrialProcess", lambda job, **how: trial)
-    (end,) = launched(Local(parallel=1), jobs(tmp_path)[:1])
-    assert end.result == {"status": "finished"}
-
-
-def test_so_it_is_on_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = [{"status": "failed", "type": "FolderInUse"}, {"status": "finished"}]
-    nodes = [{"Alive": True, "Resources": {"CPU": 1.0}}]
     cluster = SimpleNamespace(
-        nodes=lambda: nodes,
+        nodes=lambda: [{"Alive": True, "Resources": {"CPU": 1.0}}],
         wait=lambda tasks, timeout: (tasks, []),
         get=lambda ref: answers.pop(0),
     )
     monkeypatch.setattr("gfcr.launch.ray._connected", lambda address: nullcontext(cluster))
-    monkeypatch.setattr("gfcr.launch.process.is_locked", lambda folder: True)
     monkeypatch.setattr(Ray, "_begin", lambda self, ray, job, group: object())
-    (end,) = launched(Ray(), jobs(tmp_path)[:1])
+    (end,) = launched(launcher, jobs(tmp_path)[:1])
     assert end.result == {"status": "finished"}
 
 
