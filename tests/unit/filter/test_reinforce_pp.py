@@ -54,7 +54,7 @@ def test_advantages_are_those_of_the_formula(batch: Any, baseline: Any, per: Any
     mean, deviation = np.mean(every), np.std(every, ddof=1)
     expected = [(a - mean) / (deviation + 1e-4) for a, _ in own]
     assert [a for a, _ in found] == pytest.approx(expected, abs=1e-3)
-    assert part.metrics()["deviation"] == pytest.approx(deviation, abs=1e-4)
+    assert part.metrics() == pytest.approx({"mean": mean, "deviation": deviation}, abs=1e-4)
 
 
 def test_per_token_the_tokens_sum_to_nothing_and_per_rollout_the_rollouts_do() -> None:

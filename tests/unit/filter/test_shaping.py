@@ -7,6 +7,7 @@ import pytest
 from gfcr import registry
 from gfcr.errors import ConfigError
 from gfcr.filter.cosine_length import CosineLength
+from gfcr.filter.exit_reward import ExitReward
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.filter.kimi_length import KimiLength
 from gfcr.filter.length_gate import LengthGate
@@ -19,6 +20,7 @@ from tests.cases import over
 
 SHAPING = [
     CosineLength(),
+    ExitReward(),
     KimiLength(),
     SoftOverlong(),
     LengthGate(failing="set"),

@@ -47,6 +47,7 @@ def test_environment_tokens_get_none_and_unscorable_rollouts_no_advantage() -> N
     (rollout,) = group.rollouts
     object.__setattr__(rollout, "mask_T", np.array([True, False, True, True]))
     assert advantages(group, StepAdvantage()).tolist() == [0.25, 0, 0.25, 0.25]
+    assert advantages(group, StepAdvantage(kind="outcome")).tolist() == [0.5, 0, 0.25, 0.25]
     (signal,) = StepAdvantage().apply(scored([(2, 0.5)], None), view=make.view()).signals
     assert signal.advantage is None
 
@@ -54,6 +55,9 @@ def test_environment_tokens_get_none_and_unscorable_rollouts_no_advantage() -> N
 def test_without_values_it_says_what_is_missing() -> None:
     with pytest.raises(ConfigError, match="give the strategy the control step_values"):
         StepAdvantage().apply(make.group([1.0]), view=make.view())
+    told = r"no part gives the scores that it reads \(`value`, `step`\): add.* `step_values`"
+    with pytest.raises(ConfigError, match=told):
+        strategies.load("vineppo", controls={"step_values": None}).check()
 
 
 @over("name", ["vineppo", "opsd"])

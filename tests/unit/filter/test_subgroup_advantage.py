@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gfcr.filter.sibling_advantage import SiblingAdvantage
 from gfcr.filter.subgroup_advantage import SubgroupAdvantage
 from gfcr.testing import factories as make
 from tests.trees import leaf
@@ -41,6 +42,19 @@ def test_every_subtree_on_the_path_is_a_group(weigh: Any, rewards: list[float]) 
         weights = [len(g) for g in groups] if weigh == "size" else [1, 1, 1]
         wanted = np.average([reward - np.mean(g) for g in groups], weights=weights)
         assert found[i] == pytest.approx(wanted, abs=1e-6)
+
+
+def test_a_tree_says_how_much_of_it_was_shared() -> None:
+    """Eight leaves of 6 tokens, of which 4 + 8 + 16 were sampled; a leaf is in three groups."""
+    for part in (SubgroupAdvantage(), SiblingAdvantage()):
+        values = part.apply(make.group_of(tree([0.0, 1.0] * 4)), view=VIEW).values
+        known = {"leaves": 8.0, "shared": pytest.approx(1 - 28 / 48), "subgroups": 3.0}
+        assert values == {name: known[name] for name in values} and {"leaves", "shared"} <= {
+            *values
+        }
+    assert (
+        "subgroups" in SubgroupAdvantage().apply(make.group_of(tree([1.0] * 8)), view=VIEW).values
+    )
 
 
 def test_without_forks_it_is_the_centred_reward() -> None:

@@ -32,6 +32,7 @@ def test_a_batch_has_mean_0_and_deviation_1(batch: list[list[float]], per: str) 
     )
     assert after.mean() == pytest.approx(0, abs=1e-4)
     if np.ptp(before) > 1e-3:
+        assert part.metrics() == {"deviation": pytest.approx(before.std(ddof=1), rel=1e-3)}
         assert after.std(ddof=1) == pytest.approx(1, rel=1e-3)
         order = np.argsort(before, kind="stable")
         assert (np.diff(after[order]) >= -1e-6).all()
