@@ -19,7 +19,7 @@ def end(folder: RunFolder, *, status: Ended, result: Mapping[str, object]) -> No
     """
     folder.write_result(result)
     # The result is read back, because the digest is of values as JSON gives them back.
-    written = replace(read_folder(folder), status=status)
+    written = replace(read_folder(folder), status=status, result=folder.result())
     folder.set_status(status, result=digest_of(written))
 
 

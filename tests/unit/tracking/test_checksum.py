@@ -30,6 +30,10 @@ def test_a_result_as_its_run_wrote_it_is_not_contradicted(tmp_path: Path) -> Non
     assert record.damage == "" and record.tags[records.TAG] == folder.result_digest
     ended.check(folder)
     ended.check(RunFolder(tmp_path / "not there"))
+    # A status that is damaged when the run ends is written anew, and its digest is the result's.
+    (tmp_path / "status.json").write_text("{")
+    ended.end(folder, status="finished", result=RESULT)
+    assert read_folder(folder).damage == ""
     (tmp_path / "metrics.jsonl").write_text("{\n")
     assert "metrics.jsonl is damaged" in read_folder(folder, series=["reward/all"]).damage
 
