@@ -27,7 +27,7 @@ from gfcr.launch.lending import Lent
 from gfcr.seeds import rng
 from gfcr.tracking.rollouts import read_rollouts
 
-PROBES: Final = 3
+PROBES: Final = 6
 """Rounds in which sub-stages meet at random."""
 ARMS: Final[tuple[Name, ...]] = ("serial", "unmanaged", "greedy", "look_ahead")
 

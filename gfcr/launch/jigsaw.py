@@ -18,6 +18,7 @@ from gfcr.launch import slowdowns
 from gfcr.launch.base import Job, JobEnd, Launcher, Watch
 from gfcr.launch.lending import Lender, Lent, even
 from gfcr.launch.process import Forks, TrialProcess, first_free, is_taken, libraries_of
+from gfcr.process.cores import accelerated
 from gfcr.process.lease import Lease, rows
 from gfcr.values.ranges import Count, File
 
@@ -123,10 +124,10 @@ def _check(jobs: Sequence[Job]) -> None:
             )
         engine = str(job.config["engine"]["name"])
         made: Any = registry.find("engine", engine)
-        if made.beside:
+        if made.beside or (accelerated() and engine == "vllm"):
             raise ConfigError(
-                f"{job.name}: engine.name={engine} under launcher.name=jigsaw: cores are lent to "
-                f"the trial's own process. Give engine.name=vllm, or {other}."
+                f"{job.name}: engine.name={engine} under launcher.name=jigsaw: CPU cores are lent, "
+                f"to the trial's own process. Give engine.name=vllm without a GPU, or {other}."
             )
     if len(os.sched_getaffinity(0)) < 2:
         raise ConfigError(f"launcher.name=jigsaw lends cores, and here is one: {other}.")

@@ -203,13 +203,9 @@ class Lender:
         return [self._cores[:cut], self._cores[cut:]], [action.share, round(1 - action.share, 9)]
 
 
-def even(*, times: float = HALF) -> Slowdown:
-    """Returns a table of equal slowdowns, for use before any is measured.
-
-    Args:
-        times: factor of each of two that have half of the cores.
-    """
-    shares: dict[Share, float] = {0.5: times, None: 2.0}
+def even() -> Slowdown:
+    """Returns a table of equal slowdowns, for use before any is measured."""
+    shares: dict[Share, float] = {0.5: HALF, None: 2.0}
     return Slowdown(times={(a, b, s): t for a in KINDS for b in KINDS for s, t in shares.items()})
 
 

@@ -18,6 +18,7 @@ import yaml
 from gfcr import sweep
 from gfcr.config import as_dict
 from gfcr.errors import ConfigError
+from gfcr.launch import jigsaw
 from gfcr.launch.base import Job, Launcher
 from gfcr.launch.jigsaw import Jigsaw
 from gfcr.launch.local import Local
@@ -219,6 +220,9 @@ def test_what_cores_cannot_be_lent_to_is_refused(
     with monkeypatch.context() as patch, pytest.raises(ConfigError, match="and here is one"):
         patch.setattr(os, "sched_getaffinity", lambda _: {5})
         list(launched(Jigsaw(), jobs(tmp_path)))
+    monkeypatch.setattr(jigsaw, "accelerated", lambda: True)
+    with pytest.raises(ConfigError, match="without a GPU"):
+        list(launched(Jigsaw(), jobs(tmp_path, engine={"name": "vllm"})))
 
 
 @pytest.mark.slow

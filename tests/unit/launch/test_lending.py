@@ -23,7 +23,7 @@ TABLE = {("decode", "train"): 1.1, ("train", "decode"): 1.1, ("tail", "train"): 
 
 
 def table(known: Mapping[tuple[str, str], float] = TABLE, *, rest: float = 2.0) -> Slowdown:
-    found = dict(even(times=rest).times)
+    found = {(a, b, s): rest if s else times for (a, b, s), times in even().times.items()}
     found |= {(a, b, 0.5): times for (a, b), times in known.items()}
     return Slowdown(times=found)
 
