@@ -15,7 +15,7 @@ from gfcr.values.settings import ABSENT, differences
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    told = "a strategy, FILE.yaml of an experiment, or STUDY.yaml:ARM"
+    told = "a strategy, FILE.yaml of an experiment, a run's folder, or STUDY.yaml:ARM"
     parser.add_argument("subject", metavar="A", help=told)
     parser.add_argument("other", metavar="B", help="the same, to compare with")
     parser.add_argument("--raw", action="store_true", help="files as written: nothing is resolved")

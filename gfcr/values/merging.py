@@ -44,6 +44,7 @@ def layers(path: str | Path) -> list[tuple[Path, dict[str, Any]]]:
 
 
 def _layers(here: Path, *, above: tuple[Path, ...]) -> list[tuple[Path, dict[str, Any]]]:
+    here = own if (own := here / "config.yaml").is_file() else here  # a run's folder
     try:
         values = reading.read(here)
     except ConfigError as error:
@@ -55,10 +56,10 @@ def _layers(here: Path, *, above: tuple[Path, ...]) -> list[tuple[Path, dict[str
         raise ConfigError(f"{here}: base: files are each other's base ({chain}): leave one out.")
     if not values:
         raise ConfigError(f"{here} is empty: give at least `strategy: {{name: grpo}}`.")
-    own = mapping(values, where=str(here), example="strategy: {name: grpo}")
-    bases = bases_of(own.pop("base", None), where=str(here))
+    held = mapping(values, where=str(here), example="strategy: {name: grpo}")
+    bases = bases_of(held.pop("base", None), where=str(here))
     found = [_layers(here.parent / each, above=(*above, here)) for each in bases]
-    return [*(layer for inner in found for layer in inner), (here, own)]
+    return [*(layer for inner in found for layer in inner), (here, held)]
 
 
 def bases_of(base: object, *, where: str) -> list[str]:

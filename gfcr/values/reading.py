@@ -91,9 +91,7 @@ def read(path: Path) -> Any:
     try:
         if not path.is_file():
             kind = "a folder." if path.is_dir() else f"no such file.{near_file(path)}"
-            own = path / "config.yaml"  # of a run's folder
-            what = own if own.is_file() else "the path of a YAML file"
-            raise ConfigError(f"{path}: {kind} Give {what}.")
+            raise ConfigError(f"{path}: {kind} Give the path of a YAML file or of a run's folder.")
         text = path.read_bytes().decode()
     except (OSError, ValueError) as error:
         if isinstance(error, ConfigError):

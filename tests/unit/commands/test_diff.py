@@ -81,10 +81,14 @@ def test_what_cannot_be_compared_is_refused(folder: Path) -> None:
     assert none.returncode == 2 and "it has no arm 'a'" in none.stderr
 
 
-def test_of_a_run_s_folder_the_file_in_it_is_named(folder: Path) -> None:
-    (folder / "base.yaml").rename(folder / "config.yaml")
-    done = gfcr("diff", folder, "grpo")
-    assert done.returncode == 2 and f"a folder. Give {folder / 'config.yaml'}" in done.stderr
+def test_a_run_s_folder_stands_for_its_experiment(folder: Path) -> None:
+    none = gfcr("config", folder)
+    assert none.returncode == 2 and "a folder. Give the path of a YAML file or" in none.stderr
+    run = folder / "run"
+    run.mkdir()
+    (run / "config.yaml").write_text(BASE.replace("grpo", "dapo"))
+    assert told(run, "dapo") == {} and told(run, "grpo") == told("dapo", "grpo")
+    assert told(folder / "base.yaml", run, "--raw") == {"strategy.name": {"a": "grpo", "b": "dapo"}}
 
 
 def test_raw_files_differ_in_what_is_written(folder: Path) -> None:
