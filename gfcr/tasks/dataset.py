@@ -108,6 +108,13 @@ class Dataset(Task):
         bounds = self.verifier_range if isinstance(self._verifier, Function) else (0.0, 1.0)
         return None if bounds is None else (bounds[0], bounds[1])
 
+    def range_of(self, prompt: Prompt) -> tuple[float, float] | None:
+        """Returns none for what `rewards` are given for, else that of held-out scores."""
+        return None if self._is_rewarded(prompt) else self.reward_range
+
+    def _is_rewarded(self, prompt: Prompt) -> bool:
+        return bool(self.rewards) and EVALUATED not in prompt.meta
+
     @property
     def slow(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on a field
         """Returns whether any verifier is slow: your own functions are, unless told otherwise."""
@@ -176,7 +183,7 @@ class Dataset(Task):
 
     def verify_all(self, asked: Sequence[Asked]) -> Sequence[Verdict]:
         """Asks the rewards, and the verifier where there are none and of held-out answers."""
-        trained = [bool(self.rewards) and EVALUATED not in a.prompt.meta for a in asked]
+        trained = [self._is_rewarded(each.prompt) for each in asked]
         found = dict[int, Verdict]()
         scorers = {True: self._trained_on.judge_all, False: self._verifier.judge_all}
         for rewarded, score in scorers.items():
