@@ -217,6 +217,7 @@ REFUSED: dict[str, tuple[Any, tuple[str, ...]]] = {
     "resume": (lambda: strategies.load("april", group_size=4), ("replays",)),
     "aside": (lambda: strategies.load("vineppo"), ("controls.step_values", "on the side")),
     "levels": (lambda: strategies.load("rlve"), ("no levels of difficulty",)),
+    "no map": (lambda: replace(strategies.load("grpo"), filters={}), ("no filter gave rollout",)),
 }
 
 
