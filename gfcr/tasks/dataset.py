@@ -15,7 +15,8 @@ from gfcr.tasks.functions import Function
 from gfcr.tasks.rewards import EVALUATED, Rewards, scorer
 from gfcr.tasks.rows import Row
 from gfcr.tasks.table import Columns, Read, read
-from gfcr.tasks.verifiers.base import ANSWERS, TURNS, Scorer
+from gfcr.tasks.turns import TOOLS, TURNS
+from gfcr.tasks.verifiers.base import ANSWERS, Scorer
 from gfcr.types import Prompt
 from gfcr.values.ranges import File, Finite, Fraction, Natural, Text, Word
 
@@ -235,32 +236,13 @@ class Dataset(Task):
         columns: dict[str, object] = table[row.number] if self._columns else {}
         answer, *others = row.answers
         more = {ANSWERS: row.answers} if others else {}
-        told = {TURNS: row.turns} if row.turns else {}
-        return Prompt(
-            id=row.key,
-            tokens=self._encoded(row, text=text, codec=codec),
-            text=text,
-            answer=answer,
-            meta={**columns, **more, **told, **meta},
-        )
-
-    def _encoded(self, row: Row, *, text: str, codec: Codec) -> tuple[int, ...]:
-        if not row.turns:
-            return codec.prompt(text)
-        *before, last = row.turns
-        if last["role"] == "user":
-            last = {**last, "content": text}
-        elif text != row.prompt:
-            raise TaskError(
-                f"row {row.number}: dataset.template goes around what the user says last, and the "
-                f"conversation ends with a turn of '{last['role']}': leave the template out."
-            )
-        if not isinstance(codec, HfCodec):
-            raise TaskError("prompts are conversations, which need a model: this engine has none.")
+        told = {k: v for k, v in {TURNS: row.turns, TOOLS: row.tools}.items() if v}
         try:
-            return codec.conversation([*before, last], tools=row.tools)
+            tokens = rows.encoded(text, meta=told, codec=codec)
         except TaskError as error:
             raise TaskError(f"row {row.number}: {error}") from error
+        held = {**columns, **more, **told, **meta}
+        return Prompt(id=row.key, tokens=tokens, text=text, answer=answer, meta=held)
 
 
 def _marked(train: Sequence[Row], *, codec: Codec) -> str:

@@ -12,8 +12,6 @@ from gfcr.values import plain
 
 ANSWERS: Final = "gfcr.answers"
 """Key in a prompt's `meta` of its right answers, where there are several."""
-TURNS: Final = "gfcr.turns"
-"""Key in a prompt's `meta` of the conversation that it is, where it is one."""
 
 
 class Scorer(ABC):

@@ -14,7 +14,8 @@ from gfcr.loop.together import verify_all
 from gfcr.tasks.base import Asked, Verdict
 from gfcr.tasks.codec import CharCodec
 from gfcr.tasks.dataset import Dataset
-from gfcr.tasks.verifiers.base import ANSWERS, TURNS, best
+from gfcr.tasks.turns import TURNS
+from gfcr.tasks.verifiers.base import ANSWERS, best
 from gfcr.types import Prompt
 
 CODEC = CharCodec(alphabet="abcdefgh +=?0123456789")
