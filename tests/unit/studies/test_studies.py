@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import gfcr
@@ -159,7 +160,8 @@ def test_one_run_is_run_by_itself_and_read(folder: Path) -> None:
     assert repr(one).startswith("run grpo/0 of study alone: held-out score ")
     assert "held-out score" in one._repr_mimebundle_([], [])["text/html"]
     written = (one.folder / "result.json").stat().st_mtime_ns
-    again = gfcr.run(path, overrides=["trainer.max_steps=2"], strategy={"group_size": 4})
+    four = {"group_size": np.int64(4)}  # as of a range or a frame of one's own
+    again = gfcr.run(path, overrides=["trainer.max_steps=2"], strategy=four)
     assert (again.folder / "result.json").stat().st_mtime_ns == written  # read, not made again
 
 
