@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -11,7 +11,7 @@ from gfcr.commands import ACCEPT, DRY_RUN, Outcome, within
 from gfcr.commands.display import RunDisplay
 from gfcr.errors import ConfigError
 from gfcr.values import merging
-from gfcr.values.overrides import dropped
+from gfcr.values.overrides import apply_overrides, dropped
 from gfcr.values.ranges import NonNegative
 
 
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     loaded = config.read_experiment(options.experiment, overrides=options.overrides)
-    tell_dropped(options.experiment, overrides=options.overrides)
+    tell_overridden(options.experiment, overrides=options.overrides)
     if options.dry_run:
         return _rehearsed(loaded, fresh=options.fresh, accepted=options.accept == "data")
     from gfcr import experiment
@@ -60,11 +60,17 @@ def run(options: argparse.Namespace) -> Outcome:
     return Outcome(data=result, text=_text(result))
 
 
-def tell_dropped(file: str, *, overrides: Sequence[str]) -> None:
+def tell_overridden(file: str, *, overrides: Sequence[str]) -> None:
     """Says on stderr which keys of a file go with the parts that overrides replace by others."""
-    if lost := dropped(merging.read(file), overrides):
-        said = f"left out, as {file} has them for another part: {', '.join(lost)}. Give again on "
-        print(f"{said}the command line what the new part is to have.", file=sys.stderr)
+    values = merging.read(file)
+    tell_dropped(values, now=apply_overrides(values, overrides), where=file)
+
+
+def tell_dropped(values: Mapping[str, Any], *, now: Mapping[str, Any], where: str) -> None:
+    """Says on stderr which keys of a file's values go with parts that are others now."""
+    if lost := dropped(values, now=now):
+        said = f"left out, as {where} has them for another part: {', '.join(lost)}. Give again "
+        print(f"{said}what the new part is to have.", file=sys.stderr)
 
 
 def _rehearsed(loaded: config.Experiment, *, fresh: bool, accepted: bool) -> Outcome:
