@@ -94,6 +94,12 @@ class Dataset(Task):
                 "largest score, as [0, 1], of a verifier that is a function of yours; those of "
                 "gfcr's own are known."
             )
+        if self.in_process and (apart := self._apart):
+            raise ConfigError(
+                f"dataset.in_process=true is not allowed: {type(apart[0]).__name__} runs where it "
+                "can be ended, and your functions would be called there with it. Give verifiers "
+                "that are not slow, such as numeric, or in_process=false."
+            )
         self._columns = any(made.columns for made in self._scorers)
         needed = sum(made.seconds for made in self._scorers)
         if needed >= self.timeout_s:
@@ -119,8 +125,12 @@ class Dataset(Task):
     @property
     def slow(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on a field
         """Returns whether any verifier is slow: your own functions are, unless told otherwise."""
-        here = [made for made in self._scorers if isinstance(made, Function) and self.in_process]
-        return any(made.slow for made in self._scorers if made not in here)
+        return bool(self._apart)
+
+    @property
+    def _apart(self) -> list[Scorer]:
+        own = Function if self.in_process else ()
+        return [made for made in self._scorers if made.slow and not isinstance(made, own)]
 
     @property
     def together(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on a field
