@@ -19,6 +19,7 @@ from gfcr.tasks.turns import TOOLS, TURNS
 from gfcr.tasks.verifiers.base import ANSWERS, Scorer
 from gfcr.types import Prompt
 from gfcr.values.ranges import File, Finite, Fraction, Natural, Text, Word
+from gfcr.values.templates import holding
 
 
 @final
@@ -80,11 +81,7 @@ class Dataset(Task):
     """GiB of data that one verification may have, for slow verifiers."""
 
     def __post_init__(self) -> None:
-        if "{prompt}" not in self.template:
-            raise ConfigError(
-                f"dataset.template={self.template!r} is not allowed: give a text that holds "
-                "{prompt}."
-            )
+        holding(self.template, "prompt", where="dataset.template")
         # An unknown verifier or option is an error now, not at the end.
         self._scorers = (self._verifier, *self._trained_on.named.values())
         bounds, own = self.verifier_range, isinstance(self._verifier, Function)

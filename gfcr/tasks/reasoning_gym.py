@@ -13,6 +13,7 @@ from gfcr.tasks.base import Codec, Problems, Task, Verdict
 from gfcr.tasks.rows import content_key, fraction
 from gfcr.types import Prompt
 from gfcr.values.ranges import Count, Natural, Seed, Text, Word
+from gfcr.values.templates import holding
 
 HELDOUT_SHARE: Final = 1 / 8
 _TRIES: Final = 100
@@ -47,11 +48,7 @@ class ReasoningGym(Task):
     """Seconds for one verification."""
 
     def __post_init__(self) -> None:
-        if "{prompt}" not in self.template:
-            raise ConfigError(
-                f"reasoning_gym.template={self.template!r} is not allowed: give a text that holds "
-                "{prompt}."
-            )
+        holding(self.template, "prompt", where="reasoning_gym.template")
 
     def problems(self, codec: Codec) -> Problems:
         """Generates both splits; no question occurs twice.
