@@ -2,8 +2,9 @@
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from gfcr import config
@@ -39,7 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     loaded = config.read_experiment(options.experiment, overrides=options.overrides)
-    tell_overridden(options.experiment, overrides=options.overrides)
+    values = merging.read(options.experiment)
+    tell_dropped(options.experiment, now=apply_overrides(values, options.overrides))
     if options.dry_run:
         return _rehearsed(loaded, fresh=options.fresh, accepted=options.accept == "data")
     from gfcr import experiment
@@ -60,16 +62,10 @@ def run(options: argparse.Namespace) -> Outcome:
     return Outcome(data=result, text=_text(result))
 
 
-def tell_overridden(file: str, *, overrides: Sequence[str]) -> None:
-    """Says on stderr which keys of a file go with the parts that overrides replace by others."""
-    values = merging.read(file)
-    tell_dropped(values, now=apply_overrides(values, overrides), where=file)
-
-
-def tell_dropped(values: Mapping[str, Any], *, now: Mapping[str, Any], where: str) -> None:
-    """Says on stderr which keys of a file's values go with parts that are others now."""
-    if lost := dropped(values, now=now):
-        said = f"left out, as {where} has them for another part: {', '.join(lost)}. Give again "
+def tell_dropped(file: str | Path, *, now: Mapping[str, Any]) -> None:
+    """Says on stderr which keys of a file go with the parts that others have replaced by now."""
+    if lost := dropped(merging.read(file), now=now):
+        said = f"left out, as {file} has them for another part: {', '.join(lost)}. Give again "
         print(f"{said}what the new part is to have.", file=sys.stderr)
 
 

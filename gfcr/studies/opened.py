@@ -48,7 +48,7 @@ def located(source: Source, *, now: Mapping[str, Any]) -> Generator[None]:
         return
     with configs.located(source):
         yield
-    tell_dropped(merging.read(source), now=now, where=str(source))
+    tell_dropped(source, now=now)
 
 
 def tell(lines: Iterable[str]) -> None:
