@@ -132,7 +132,7 @@ def _level(name: str, level: int, *, config: Mapping[str, Any]) -> dict[str, Any
         )
     curriculum = library.create_curriculum(name)
     curriculum.set_global_level(level)
-    options = dataclasses.asdict(curriculum.generate_configuration(dict(config)))
+    options = vars(curriculum.generate_configuration(dict(config)))  # nested ones stay objects
     return {key: value for key, value in options.items() if key not in ("seed", "size")}
 
 

@@ -86,6 +86,9 @@ def test_questions_of_reasoning_gym_have_the_librarys_levels() -> None:
         prompt = decimals.at_level(codec, level=level, seed=0)
         said = Decimal(prompt.answer) + Decimal(error)
         assert decimals.verify(prompt, text=str(said)).reward == reward, level
+    for name in ("rearc", "word_ladder"):  # of settings within settings, and of words by length
+        prompt = (task := ReasoningGym(dataset=name)).at_level(codec, level=1, seed=3)
+        assert task.verify(prompt, text=prompt.answer).reward == 1, name
     with pytest.raises(TaskError, match="has no levels"):
         ReasoningGym(dataset="no_such").at_level(codec, level=0, seed=0)
 
