@@ -132,7 +132,8 @@ def _level(name: str, level: int, *, config: Mapping[str, Any]) -> dict[str, Any
         )
     curriculum = library.create_curriculum(name)
     curriculum.set_global_level(level)
-    options = vars(curriculum.generate_configuration(dict(config)))  # nested ones stay objects
+    made: Any = curriculum.generate_configuration(dict(config))
+    options: dict[str, Any] = made.__dict__  # nested ones stay objects
     return {key: value for key, value in options.items() if key not in ("seed", "size")}
 
 
