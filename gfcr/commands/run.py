@@ -2,8 +2,9 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from gfcr import config
@@ -11,7 +12,7 @@ from gfcr.commands import ACCEPT, DRY_RUN, Outcome, within
 from gfcr.commands.display import RunDisplay
 from gfcr.errors import ConfigError
 from gfcr.values import merging
-from gfcr.values.overrides import dropped
+from gfcr.values.overrides import apply_overrides, dropped
 from gfcr.values.ranges import NonNegative
 
 
@@ -39,7 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     loaded = config.read_experiment(options.experiment, overrides=options.overrides)
-    tell_dropped(options.experiment, overrides=options.overrides)
+    values = merging.read(options.experiment)
+    tell_dropped(options.experiment, now=apply_overrides(values, options.overrides))
     if options.dry_run:
         return _rehearsed(loaded, fresh=options.fresh, accepted=options.accept == "data")
     from gfcr import experiment
@@ -60,11 +62,11 @@ def run(options: argparse.Namespace) -> Outcome:
     return Outcome(data=result, text=_text(result))
 
 
-def tell_dropped(file: str, *, overrides: Sequence[str]) -> None:
-    """Says on stderr which keys of a file go with the parts that overrides replace by others."""
-    if lost := dropped(merging.read(file), overrides):
-        said = f"left out, as {file} has them for another part: {', '.join(lost)}. Give again on "
-        print(f"{said}the command line what the new part is to have.", file=sys.stderr)
+def tell_dropped(file: str | Path, *, now: Mapping[str, Any]) -> None:
+    """Says on stderr which keys of a file go with the parts that others have replaced by now."""
+    if lost := dropped(merging.read(file), now=now):
+        said = f"left out, as {file} has them for another part: {', '.join(lost)}. Give again "
+        print(f"{said}what the new part is to have.", file=sys.stderr)
 
 
 def _rehearsed(loaded: config.Experiment, *, fresh: bool, accepted: bool) -> Outcome:

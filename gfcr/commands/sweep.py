@@ -18,6 +18,8 @@ from gfcr.commands.sweep_display import SweepDisplay
 from gfcr.errors import GfcrError, described
 from gfcr.experiment.rehearsal import Rehearsal, rehearse
 from gfcr.shown.table import Column, Table
+from gfcr.values import merging
+from gfcr.values.overrides import apply_overrides
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +42,7 @@ def run(options: argparse.Namespace) -> Outcome:
     launcher = [] if options.launcher is None else [f"launcher={options.launcher}"]
     overrides = [*launcher, *options.overrides]  # its own keys come on top
     study = sweep.load(options.study, overrides=overrides)
-    tell_dropped(options.study, overrides=overrides)
+    tell_dropped(options.study, now=apply_overrides(merging.read(options.study), overrides))
     chosen = study if options.arms is None else study.only(options.arms.split(","))
     chosen = replace(chosen, accept_data=options.accept == "data")
     if options.dry_run:

@@ -18,6 +18,7 @@ from gfcr.part import Recipe
 from gfcr.stages import Control, Evaluator, Harvest, Observer, Scratch, View
 from gfcr.types import FinishReason, Group
 from gfcr.values.ranges import Count, Finite, Text
+from gfcr.values.templates import filled
 
 INSTRUCTION = (
     "Score the answer to the question from {low} (useless) to {high} (right and complete).\n\n"
@@ -134,7 +135,7 @@ class LlmJudge(Control, Evaluator, Observer):
     def _question(self, group: Group, index: int, words: str) -> str:
         prompt, ends = group.prompt, {"low": f"{self.low:g}", "high": f"{self.high:g}"}
         values = {"prompt": prompt.text, "reference": prompt.answer, **ends}
-        return asked.filled(words, {**values, "answer": group.rollouts[index].text})
+        return filled(words, **values, answer=group.rollouts[index].text)
 
     def _score(self, answer: Answer) -> tuple[float | None, str]:
         if answer.failed:

@@ -17,6 +17,7 @@ from gfcr.part import Recipe
 from gfcr.stages import Control, Evaluator, Harvest, Observer, Scratch, View
 from gfcr.types import FinishReason, Group
 from gfcr.values.ranges import Natural, Positive, Text
+from gfcr.values.templates import filled
 
 INSTRUCTION = (
     "Which answer to the question is better?\n\nQuestion:\n{prompt}\n\n"
@@ -127,7 +128,7 @@ class PairwiseJudge(Control, Evaluator, Observer):
     def _question(self, group: Group, order: tuple[int, int], words: str) -> str:
         one, two = (group.rollouts[i].text for i in order)
         values = {"prompt": group.prompt.text, "reference": group.prompt.answer}
-        return asked.filled(words, {**values, "answer_1": one, "answer_2": two})
+        return filled(words, **values, answer_1=one, answer_2=two)
 
     def _verdict(self, answer: Answer, pattern: str) -> tuple[float | None, str]:
         """Returns what the first of the two is given: 1, 0, 1/2, or nothing for a reason."""

@@ -7,7 +7,7 @@ from typing import Any, Final, cast, final
 from gfcr.errors import ConfigError
 from gfcr.loop.known import PLAIN
 from gfcr.tasks.codec import HfCodec
-from gfcr.tasks.verifiers.base import TURNS
+from gfcr.tasks.turns import TURNS
 from gfcr.train.rollout_func import TrlPrompt
 from gfcr.types import Prompt, Sampling
 
@@ -104,6 +104,7 @@ class TrlCodec:
         self.eos_id, self.prompt, self.encode = inner.eos_id, inner.prompt, inner.encode
         self._trainer = trainer
         self.pieces, self.unsaid = inner.pieces, inner.unsaid
+        self.conversation = inner.conversation
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Decodes a completion as TRL does."""

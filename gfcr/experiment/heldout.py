@@ -114,7 +114,8 @@ def question(problems: Problems, *, evaluation: Evaluation) -> Question:
             f"the task's held-out split has {len(chosen)} prompts with {len(ids)} different ids: "
             "give every prompt an id of its own, and each prompt once."
         )
-    asked = {prompt.tokens for prompt in chosen}
+    # Those not asked too: the run would end where one of them is drawn.
+    asked = {prompt.tokens for prompt in problems.heldout}
     seen: dict[tuple[int, ...], Prompt] = {}
 
     # One pass over the split, which may be too large to hold or to read twice.
@@ -128,7 +129,7 @@ def question(problems: Problems, *, evaluation: Evaluation) -> Question:
     if seen:
         first = next(iter(seen.values()))
         raise TaskError(
-            f"{len(seen)} of {len(chosen)} held-out prompts are training prompts too, token for "
+            f"{len(seen)} of {there} held-out prompts are training prompts too, token for "
             f"token, such as {first.text[:80]!r}: what is trained on measures nothing. Give the "
             "task splits without a common prompt."
         )

@@ -7,6 +7,7 @@ from gfcr.errors import shown
 from gfcr.generate.environments.base import Observation
 from gfcr.handles import EPISODE, STATE, STEP_REWARD, Verdict
 from gfcr.stages import Session, Trajectory
+from gfcr.tasks.turns import TURNS
 from gfcr.values.numbers import real
 
 
@@ -47,12 +48,10 @@ class Scenes:
 
     def begin(self, seen: Observation) -> None:
         """Opens the first rollout, under the job's prompt with what was observed behind it."""
-        prompt = self._session.job.prompt
-        if seen.history is None and not seen.text:
-            self._open()
+        if seen.history is not None:
+            self._open(seen.history, anew=True)
         else:
-            text = prompt.text + seen.text if seen.history is None else seen.history
-            self._open(text)
+            self._open(self._session.job.prompt.text + seen.text if seen.text else None)
         self._in(seen.state)
 
     def earn(self, reward: float | None) -> None:
@@ -82,7 +81,7 @@ class Scenes:
         if len(self._before) >= self._session.job.sampling.max_tokens:
             return False
         if seen.history is not None:
-            self._open(seen.history)
+            self._open(seen.history, anew=True)
         else:
             tokens = (*last.prompt.tokens, *last.tokens, *written)
             self._open(last.prompt.text + view.decode((*last.tokens, *written)), tokens=tokens)
@@ -100,13 +99,16 @@ class Scenes:
         if state is not None and self._most > 1:
             self.now.notes[STATE] = state
 
-    def _open(self, text: str | None = None, *, tokens: Sequence[int] = ()) -> None:
+    def _open(
+        self, text: str | None = None, *, tokens: Sequence[int] = (), anew: bool = False
+    ) -> None:
         job, view = self._session.job, self._session.view
         left = job.sampling.max_tokens - len(self._before)
         prompt = None
         if text is not None:
             own = job.prompt
-            prompt = view.prompt(text, answer=own.answer, meta=own.meta, tokens=tokens)
+            meta = {k: v for k, v in own.meta.items() if k != TURNS or not anew}
+            prompt = view.prompt(text, answer=own.answer, meta=meta, tokens=tokens)
             # `room` leaves space for the run's whole cap, of which the episode needs only `left`.
             most = view.room + view.sampling.max_tokens - left
             if not 0 < len(prompt.tokens) <= most:

@@ -15,6 +15,7 @@ from gfcr.handles import Verdict
 from gfcr.stages import Generate, Session
 from gfcr.types import FinishReason
 from gfcr.values.ranges import Count, Positive, Text
+from gfcr.values.templates import holding
 
 
 @final
@@ -59,11 +60,7 @@ class Episode(Generate):
     """Of one answer of the environment."""
 
     def __post_init__(self) -> None:
-        if "{observation}" not in self.template:
-            raise ConfigError(
-                f"episode.template={shown(self.template)} is not allowed: give a text that holds "
-                "{observation}."
-            )
+        holding(self.template, "observation", where="episode.template")
 
     def check(self, encode: Callable[[str], Sequence[int]]) -> None:
         self.environment.check()

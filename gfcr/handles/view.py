@@ -91,7 +91,8 @@ class View(Protocol):
 
         It may then be selected, opened or trained under like one that was drawn. Without an `id`
         its text and answer name it. `tokens` are taken as they are in the place of the text's, such
-        as a history with what was sampled in it, which encoded anew might be others.
+        as a history with what was sampled in it, which encoded anew might be others. With the
+        `meta` of a prompt that is a conversation, the text is what its user says last there.
         """
         ...
 

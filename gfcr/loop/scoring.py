@@ -72,12 +72,10 @@ class Desk:
         """Asks the task to make a problem of a proposal; a later `deliver` gives the answer."""
         return self._asking(posing.pose_safely, self.task, prompt, text, failed=posing.failed)
 
-    def checked(self, verdict: Any) -> Verdict:
-        """Checks an environment's verdict as a verifier's, and against the reward range."""
-        found, bounds = (
-            _checked(verdict, by="VerdictError: the environment"),
-            self.task.reward_range,
-        )
+    def checked(self, verdict: Any, *, prompt: Prompt) -> Verdict:
+        """Checks an environment's verdict as a verifier's, and against the prompt's range."""
+        found = _checked(verdict, by="VerdictError: the environment")
+        bounds = self.task.range_of(prompt)
         if found.reward is None or not bounds or bounds[0] <= found.reward <= bounds[1]:
             return found
         return _unscorable(

@@ -214,7 +214,8 @@ class LiveTrajectory(Columns):
         if self._verify:
             raise PartError(f"judge: {self.id} is the verifier's: open it with verify=False.")
         if self.finish != FinishReason.ABORTED:
-            self.verdict = self._origin.floor.desk.checked(verdict)
+            origin = self._origin
+            self.verdict = origin.floor.desk.checked(verdict, prompt=origin.job.prompt)
             self.notes[JUDGED] = 1.0
             self.seal()
 

@@ -11,6 +11,8 @@ from gfcr.handles import Scored
 from gfcr.loop.floor import Floor
 from gfcr.loop.stream import Prompts
 from gfcr.stages import Job, View
+from gfcr.tasks.rows import encoded
+from gfcr.tasks.turns import TURNS
 from gfcr.types import Floats, Group, Prompt, Sampling
 
 
@@ -98,11 +100,14 @@ class RunView:
         meta: Mapping[str, object] | None = None,
         tokens: Sequence[int] = (),
     ) -> Prompt:
+        held, codec = dict(meta or {}), self._floor.codec
+        if TURNS in held and not tokens:  # of a conversation its text alone does not name it
+            tokens = encoded(text, meta=held, codec=codec)
         told = " ".join([text, answer, *map(str, tokens)]).encode()
         # A resumed run has to make the same prompt under the same id as before.
         name = id or f"made:{blake2b(told, digest_size=8).hexdigest()}"
-        own = tuple(tokens) or self._floor.codec.prompt(text)
-        made = Prompt(id=name, tokens=own, text=text, answer=answer, meta=dict(meta or {}))
+        own = tuple(tokens) or codec.prompt(text)
+        made = Prompt(id=name, tokens=own, text=text, answer=answer, meta=held)
         return self._note([made])[0]
 
     def at_level(self, level: int, *, seed: int) -> Prompt:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gfcr.errors import BatchCannotFill, ConfigError, TaskError
+from gfcr.errors import ConfigError, GfcrError
 from gfcr.generate.sample import Sample
 from gfcr.offline.engine import LogCodec, LogEngine, LogStream, LogTask
-from gfcr.offline.log import Log, Unanswerable, difficulty
+from gfcr.offline.log import Log, difficulty
 from gfcr.offline.measure import Bias, Measured, biases, measure
 from gfcr.pipeline import Pipeline
 from gfcr.stages import Planner, Referee, Selector, Watcher
@@ -118,7 +118,7 @@ def _select(log: Log, name: str, strategy: Strategy, *, prompts: int) -> _Made:
                 hardness |= {g.prompt.id: difficulty(g.rollouts) for g in update.groups}
                 batch = pipeline.next_batch(step=update.step)
                 measured.append(measure(batch, served=engine.served, hardness=hardness))
-    except (Unanswerable, BatchCannotFill, TaskError) as error:
+    except GfcrError as error:  # the other strategies are answered
         return str(error), [], {}
     return None, measured, pipeline.tokens()
 

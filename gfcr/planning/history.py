@@ -1,5 +1,6 @@
 """Finds earlier runs from which the cost of planned ones can be estimated."""
 
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -54,7 +55,9 @@ def calibrate(study: sweep.Study, *, known: Sequence[RunRecord]) -> list[RunReco
     arms = [t[0] for t in study.arms.values() if family_of(t[0]) not in told]
     with tempfile.TemporaryDirectory() as folder:
         trials = tuple(_probe(trial, folder=folder) for trial in arms)
-        sweep.run(sweep.Study(name=study.name, baseline=study.baseline, trials=trials))
+        ends = sweep.run(sweep.Study(name=study.name, baseline=study.baseline, trials=trials))
+        for end in sweep.problems(ends):
+            print(f"gfcr: calibrating {end.trial.name} failed: {end.problem}", file=sys.stderr)
         return read_folders(find_folders(folder))
 
 

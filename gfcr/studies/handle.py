@@ -59,7 +59,9 @@ def study(
     replaced = {*values, *(["seeds"] if "seed" in values else [])}
     given = {k: v for k, v in given.items() if not (k in _REPLACED and k in replaced)}
     merged = merging.merge(given, opened.based(values))
-    return StudyHandle(sweep.from_values(applied(merged, overrides, where=where), where=where))
+    now = applied(merged, overrides, where=where)
+    with opened.located(source, now=now):
+        return StudyHandle(sweep.from_values(now, where=where))
 
 
 _COLUMNS: tuple[Column[dict[str, Any]], ...] = (
@@ -104,7 +106,9 @@ class StudyHandle(JupyterMixin):
             ConfigError: as `Study.only`.
         """
         study = self.study.only(arms) if arms else self.study
-        opened.run_shown(replace(study, accept_data=accept_data), fresh=fresh)
+        ends = opened.run_shown(replace(study, accept_data=accept_data), fresh=fresh)
+        opened.tell(f"{end.trial.name}: {end.problem}" for end in sweep.problems(ends))
+        opened.tell(sweep.edited(ends))
         return self
 
     def frame(self) -> "DataFrame":

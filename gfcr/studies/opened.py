@@ -2,13 +2,15 @@
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from gfcr import config as configs
 from gfcr import sweep
 from gfcr.code import loose
+from gfcr.commands.run import tell_dropped
 from gfcr.commands.sweep import run_study
 from gfcr.shown.table import Table
 from gfcr.sweep import composed
@@ -36,6 +38,23 @@ def based(values: Mapping[str, Any]) -> dict[str, Any]:
     for base in merging.bases_of(own.pop("base", None) or None, where="values"):
         merged = merging.merge(merged, merging.read(base))
     return merging.merge(merged, own)
+
+
+@contextmanager
+def located(source: Source, *, now: Mapping[str, Any]) -> Generator[None]:
+    """Has errors name the source's file and line, and says which keys of it other parts replace."""
+    if not isinstance(source, str | Path):
+        yield
+        return
+    with configs.located(source):
+        yield
+    tell_dropped(source, now=now)
+
+
+def tell(lines: Iterable[str]) -> None:
+    """Says lines on stderr."""
+    for line in lines:
+        print(f"gfcr: {line}", file=sys.stderr)
 
 
 def run_shown(study: sweep.Study, *, fresh: bool) -> list[sweep.TrialEnd]:

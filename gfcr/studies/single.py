@@ -56,13 +56,15 @@ def run(
     where = str(source) if isinstance(source, str | Path) else _WHERE
     merged = merging.merge(opened.read(source, where=where), opened.based(values))
     given = apply_overrides(merged, overrides)
-    trial = sweep.trial_of(configs.experiment(given, where=where))
+    with opened.located(source, now=given):
+        trial = sweep.trial_of(configs.experiment(given, where=where))
     name = trial.config.name
     study = trial.config.study
     alone = sweep.Study(name=study, baseline=name, trials=(trial,), accept_data=accept_data)
     (end,) = opened.run_shown(alone, fresh=fresh)
     if end.problem is not None:
         raise GfcrError(f"run {trial.name} failed: {end.problem} Its folder: {trial.folder}")
+    opened.tell(sweep.edited([end]))
     return RunHandle(alone)
 
 

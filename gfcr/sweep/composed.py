@@ -6,7 +6,9 @@ of, so that a run asks nothing of the script or notebook that it was begun from.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
 
 from gfcr import registry
 from gfcr.errors import ConfigError
@@ -17,7 +19,7 @@ from gfcr.values.ranges import Count
 
 
 def written(value: Any, *, at: str) -> Any:
-    """Returns values, read from the key `at`, in which every `Strategy` is given as data.
+    """Returns values, read from the key `at`, with each `Strategy` and numpy number as plain data.
 
     Raises:
         ConfigError: a strategy stands where none is taken, or no other process can import a part.
@@ -26,6 +28,8 @@ def written(value: Any, *, at: str) -> Any:
         return {key: written(inner, at=f"{at}.{key}") for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [written(inner, at=at) for inner in value]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, np.generic):
+        return cast(Any, value).item()
     return _as_data(value, at=at) if isinstance(value, Strategy) else value
 
 

@@ -10,6 +10,12 @@ def problems(ends: Sequence[TrialEnd]) -> list[TrialEnd]:
     return [e for e in ends if e.problem is not None and e.status != "stopped"]
 
 
+def edited(ends: Sequence[TrialEnd]) -> list[str]:
+    """Returns which code has changed since trials finished, a line each."""
+    names = sorted({name for e in ends for name in e.result.get("edited", ())})
+    return [f"{n} was edited since finished trials ran: --fresh runs them again." for n in names]
+
+
 def notes(study: Study, *, ends: Sequence[TrialEnd]) -> list[str]:
     """Returns what limits the study's comparisons, a line each."""
     lines: list[str] = []
@@ -32,8 +38,7 @@ def notes(study: Study, *, ends: Sequence[TrialEnd]) -> list[str]:
             "Candidates were chosen by these very scores: run the best again, with other seeds, "
             "before they are called better."
         )
-    for name in sorted({name for e in ends for name in e.result.get("edited", ())}):
-        lines.append(f"{name} was edited since finished trials ran: --fresh runs them again.")
+    lines += edited(ends)
     stopped = list(dict.fromkeys(e.trial.config.name for e in ends if e.status == "stopped"))
     if stopped:
         lines.append(

@@ -105,6 +105,10 @@ class Task(Part):
         """A sentence on how `verify` scores, shown when all rewards are equal."""
         return f"{type(self).__name__}.verify: {first_line(type(self).verify)}"
 
+    def range_of(self, prompt: Prompt) -> tuple[float, float] | None:
+        """Returns the range of the rewards of one prompt's answers, as `reward_range`."""
+        return self.reward_range
+
     @abstractmethod
     def problems(self, codec: Codec) -> Problems:
         """Makes or loads both splits, disjoint by content.

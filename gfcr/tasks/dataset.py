@@ -15,9 +15,11 @@ from gfcr.tasks.functions import Function
 from gfcr.tasks.rewards import EVALUATED, Rewards, scorer
 from gfcr.tasks.rows import Row
 from gfcr.tasks.table import Columns, Read, read
-from gfcr.tasks.verifiers.base import ANSWERS, TURNS, Scorer
+from gfcr.tasks.turns import TOOLS, TURNS
+from gfcr.tasks.verifiers.base import ANSWERS, Scorer
 from gfcr.types import Prompt
 from gfcr.values.ranges import File, Finite, Fraction, Natural, Text, Word
+from gfcr.values.templates import holding
 
 
 @final
@@ -79,11 +81,7 @@ class Dataset(Task):
     """GiB of data that one verification may have, for slow verifiers."""
 
     def __post_init__(self) -> None:
-        if "{prompt}" not in self.template:
-            raise ConfigError(
-                f"dataset.template={self.template!r} is not allowed: give a text that holds "
-                "{prompt}."
-            )
+        holding(self.template, "prompt", where="dataset.template")
         # An unknown verifier or option is an error now, not at the end.
         self._scorers = (self._verifier, *self._trained_on.named.values())
         bounds, own = self.verifier_range, isinstance(self._verifier, Function)
@@ -92,6 +90,12 @@ class Dataset(Task):
                 f"dataset.verifier_range={list(bounds)} is not allowed: give the least and the "
                 "largest score, as [0, 1], of a verifier that is a function of yours; those of "
                 "gfcr's own are known."
+            )
+        if self.in_process and (apart := self._apart):
+            raise ConfigError(
+                f"dataset.in_process=true is not allowed: {type(apart[0]).__name__} runs where it "
+                "can be ended, and your functions would be called there with it. Give verifiers "
+                "that are not slow, such as numeric, or in_process=false."
             )
         self._columns = any(made.columns for made in self._scorers)
         needed = sum(made.seconds for made in self._scorers)
@@ -108,11 +112,22 @@ class Dataset(Task):
         bounds = self.verifier_range if isinstance(self._verifier, Function) else (0.0, 1.0)
         return None if bounds is None else (bounds[0], bounds[1])
 
+    def range_of(self, prompt: Prompt) -> tuple[float, float] | None:
+        """Returns none for what `rewards` are given for, else that of held-out scores."""
+        return None if self._is_rewarded(prompt) else self.reward_range
+
+    def _is_rewarded(self, prompt: Prompt) -> bool:
+        return bool(self.rewards) and EVALUATED not in prompt.meta
+
     @property
     def slow(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on a field
         """Returns whether any verifier is slow: your own functions are, unless told otherwise."""
-        here = [made for made in self._scorers if isinstance(made, Function) and self.in_process]
-        return any(made.slow for made in self._scorers if made not in here)
+        return bool(self._apart)
+
+    @property
+    def _apart(self) -> list[Scorer]:
+        own = Function if self.in_process else ()
+        return [made for made in self._scorers if made.slow and not isinstance(made, own)]
 
     @property
     def together(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on a field
@@ -176,7 +191,7 @@ class Dataset(Task):
 
     def verify_all(self, asked: Sequence[Asked]) -> Sequence[Verdict]:
         """Asks the rewards, and the verifier where there are none and of held-out answers."""
-        trained = [bool(self.rewards) and EVALUATED not in a.prompt.meta for a in asked]
+        trained = [self._is_rewarded(each.prompt) for each in asked]
         found = dict[int, Verdict]()
         scorers = {True: self._trained_on.judge_all, False: self._verifier.judge_all}
         for rewarded, score in scorers.items():
@@ -228,32 +243,13 @@ class Dataset(Task):
         columns: dict[str, object] = table[row.number] if self._columns else {}
         answer, *others = row.answers
         more = {ANSWERS: row.answers} if others else {}
-        told = {TURNS: row.turns} if row.turns else {}
-        return Prompt(
-            id=row.key,
-            tokens=self._encoded(row, text=text, codec=codec),
-            text=text,
-            answer=answer,
-            meta={**columns, **more, **told, **meta},
-        )
-
-    def _encoded(self, row: Row, *, text: str, codec: Codec) -> tuple[int, ...]:
-        if not row.turns:
-            return codec.prompt(text)
-        *before, last = row.turns
-        if last["role"] == "user":
-            last = {**last, "content": text}
-        elif text != row.prompt:
-            raise TaskError(
-                f"row {row.number}: dataset.template goes around what the user says last, and the "
-                f"conversation ends with a turn of '{last['role']}': leave the template out."
-            )
-        if not isinstance(codec, HfCodec):
-            raise TaskError("prompts are conversations, which need a model: this engine has none.")
+        told = {k: v for k, v in {TURNS: row.turns, TOOLS: row.tools}.items() if v}
         try:
-            return codec.conversation([*before, last], tools=row.tools)
+            tokens = rows.encoded(text, meta=told, codec=codec)
         except TaskError as error:
             raise TaskError(f"row {row.number}: {error}") from error
+        held = {**columns, **more, **told, **meta}
+        return Prompt(id=row.key, tokens=tokens, text=text, answer=answer, meta=held)
 
 
 def _marked(train: Sequence[Row], *, codec: Codec) -> str:

@@ -13,7 +13,8 @@ from typing import Any, Final, cast, final
 from gfcr import registry
 from gfcr.errors import ConfigError, shown
 from gfcr.tasks.base import Asked, Verdict, first_line
-from gfcr.tasks.verifiers.base import ANSWERS, TURNS, Scorer
+from gfcr.tasks.turns import TURNS
+from gfcr.tasks.verifiers.base import ANSWERS, Scorer
 from gfcr.types import Prompt
 
 _ONE: Final = ("prompt", "completion")

@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import islice
 from typing import Annotated, Any, ClassVar, Final, final
 
@@ -14,6 +13,7 @@ from gfcr.tasks.base import Codec, Problems, Task, Verdict
 from gfcr.tasks.rows import content_key, fraction
 from gfcr.types import Prompt
 from gfcr.values.ranges import Count, Natural, Seed, Text, Word
+from gfcr.values.templates import holding
 
 HELDOUT_SHARE: Final = 1 / 8
 _TRIES: Final = 100
@@ -48,11 +48,7 @@ class ReasoningGym(Task):
     """Seconds for one verification."""
 
     def __post_init__(self) -> None:
-        if "{prompt}" not in self.template:
-            raise ConfigError(
-                f"reasoning_gym.template={self.template!r} is not allowed: give a text that holds "
-                "{prompt}."
-            )
+        holding(self.template, "prompt", where="reasoning_gym.template")
 
     def problems(self, codec: Codec) -> Problems:
         """Generates both splits; no question occurs twice.
@@ -81,38 +77,39 @@ class ReasoningGym(Task):
         """Asks the dataset's scorer."""
         answer = text.rpartition(self.marker)[2] if self.marker else text
         missing = bool(self.marker) and self.marker not in text
-        score = self._scorer.score_answer(
-            answer=None if missing else answer.strip(), entry=prompt.meta["entry"]
-        )
-        return Verdict(reward=float(score))
+        held: Mapping[str, Any] = prompt.meta
+        scorer = make(self.dataset, options=self._options(held.get("level")), seed=0, size=1)
+        given = None if missing else answer.strip()
+        return Verdict(reward=float(scorer.score_answer(answer=given, entry=held["entry"])))
 
     def at_level(self, codec: Codec, *, level: int, seed: int) -> Prompt:
         """Makes a question at a level of the library's curriculum; see `Task.at_level`.
 
         Options of `config` that the curriculum does not set stay as they are.
         """
-        options = _level(self.dataset, level=level, config=self.config)
+        options = self._options(level)
         for number in range(_TRIES):
             made = make(self.dataset, options=options, seed=seed * _TRIES + number, size=1)
             key = content_key((entry := made[0])["question"])
             if fraction(key) >= HELDOUT_SHARE:
                 # An entry says its level and place: another one of the same words is another.
-                return self._prompt(entry, key=f"{key}/{level}/{seed}", codec=codec)
+                named = f"{key}/{level}/{seed}"
+                return self._prompt(entry, key=named, codec=codec, level=level)
         raise TaskError(
             f"reasoning_gym.dataset={self.dataset}: of {_TRIES} questions of level {level} all are "
             "held out: make the dataset wider in config."
         )
 
-    @cached_property
-    def _scorer(self) -> Any:
-        return make(self.dataset, options=self.config, seed=0, size=1)
+    def _options(self, level: int | None) -> Mapping[str, Any]:
+        """Returns the options by which the dataset makes and scores, those of a level if given."""
+        return self.config if level is None else _level(self.dataset, level, config=self.config)
 
     def _entries(self) -> Iterator[Any]:
         size = 4 * self.num_train + int(4 * self.num_heldout / HELDOUT_SHARE) + 256
         seed = self.seed * _SEED_STRIDE
         return islice(iter(make(self.dataset, options=self.config, seed=seed, size=size)), size)
 
-    def _prompt(self, entry: Any, *, key: str, codec: Codec) -> Prompt:
+    def _prompt(self, entry: Any, *, key: str, codec: Codec, level: int | None = None) -> Prompt:
         text = self.template.replace("{prompt}", entry["question"])
         answer = entry["answer"]
         return Prompt(
@@ -120,11 +117,11 @@ class ReasoningGym(Task):
             tokens=codec.prompt(text),
             text=text,
             answer="" if answer is None else str(answer),
-            meta={"entry": entry},
+            meta={"entry": entry} | ({} if level is None else {"level": level}),
         )
 
 
-def _level(name: str, *, level: int, config: Mapping[str, Any]) -> dict[str, Any]:
+def _level(name: str, level: int, *, config: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a dataset's options at a level of its curriculum, from 0."""
     from reasoning_gym import factory  # pyright: ignore[reportMissingTypeStubs]
 
@@ -135,7 +132,8 @@ def _level(name: str, *, level: int, config: Mapping[str, Any]) -> dict[str, Any
         )
     curriculum = library.create_curriculum(name)
     curriculum.set_global_level(level)
-    options = dataclasses.asdict(curriculum.generate_configuration(dict(config)))
+    made: Any = curriculum.generate_configuration(dict(config))
+    options: dict[str, Any] = made.__dict__  # nested ones stay objects
     return {key: value for key, value in options.items() if key not in ("seed", "size")}
 
 

@@ -76,9 +76,9 @@ def apply_overrides(values: Mapping[str, Any], overrides: Sequence[str]) -> dict
     return found
 
 
-def dropped(values: Mapping[str, Any], overrides: Sequence[str]) -> list[str]:
-    """Returns the keys of parts in a file's values that overrides replace by other parts."""
-    before, after = spelt(values), spelt(apply_overrides(values, overrides))
+def dropped(values: Mapping[str, Any], *, now: Mapping[str, Any]) -> list[str]:
+    """Returns the keys of parts in a file's values that are replaced by other parts now."""
+    before, after = spelt(values), spelt(now)
     others = [k for k in PARTS if at(before, (k, "name")) != at(after, (k, "name"))]
     left = dict(leaves(after))
     lost = [key for key, _ in leaves(before) if key[0] in others and key not in left]

@@ -13,7 +13,6 @@ from gfcr.part import Recipe
 from gfcr.types import FinishReason, Group, Rollout
 
 _log = logging.getLogger(__name__)
-_PLACE: Final = re.compile(r"\{(\w+)\}")
 READ: Final = ""
 """The reason of an answer that was read."""
 
@@ -31,11 +30,6 @@ def other_judge(strategy: Recipe, *, at: str) -> str | None:
     if not found:
         return None
     return f"{found[0]} judges the same rollouts, and the later rewards would stand: keep one."
-
-
-def filled(template: str, values: Mapping[str, str]) -> str:
-    """The template with its `{places}` filled, all at once: braces in an answer are its own."""
-    return _PLACE.sub(lambda found: values.get(found[1], found[0]), template)
 
 
 def check_words(template: str, *, places: Sequence[str], pattern: str, where: str) -> None:

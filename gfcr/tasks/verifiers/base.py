@@ -9,11 +9,10 @@ from gfcr.part import Part
 from gfcr.tasks.base import Asked, Verdict, first_line
 from gfcr.types import Prompt
 from gfcr.values import plain
+from gfcr.values.numbers import real
 
 ANSWERS: Final = "gfcr.answers"
 """Key in a prompt's `meta` of its right answers, where there are several."""
-TURNS: Final = "gfcr.turns"
-"""Key in a prompt's `meta` of the conversation that it is, where it is one."""
 
 
 class Scorer(ABC):
@@ -86,7 +85,7 @@ def best(found: Sequence[Verdict]) -> Verdict:
     One that cannot be judged leaves the score open, unless another is found right.
     """
     right = [v for v in found if v.reward == 1]
-    unknown = [v for v in found if v.reward is None]
+    unknown = [v for v in found if real(v.reward) is None]
     return [*right, *unknown, *sorted(found, key=lambda v: -(v.reward or 0.0))][0]
 
 

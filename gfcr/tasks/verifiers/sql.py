@@ -124,13 +124,13 @@ def _equal(given: Sequence[Any], wanted: Sequence[Any], *, ordered: bool) -> boo
 
 
 def _kind(value: Any) -> tuple[str, Any]:
-    if value is None:
-        return "", 0
-    number = isinstance(value, int | float)
-    return ("number", float(f"{value:.9g}")) if number else (type(value).__name__, value)
+    if not isinstance(value, int | float):
+        return ("", 0) if value is None else (type(value).__name__, value)
+    return "number", value if float(value).is_integer() else float(f"{value:.9g}")
 
 
 def _alike(one: Any, other: Any) -> bool:
-    if isinstance(one, int | float) and isinstance(other, int | float):
-        return one == other or math.isclose(one, other, rel_tol=1e-9)
-    return type(one) is type(other) and one == other
+    kinds: set[Any] = {type(one), type(other)}
+    if float in kinds and kinds <= {int, float}:
+        return math.isclose(one, other, rel_tol=1e-9)
+    return len(kinds) == 1 and one == other

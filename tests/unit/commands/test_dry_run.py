@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from gfcr.tracking.lock import locked
-from gfcr.values.overrides import dropped
+from gfcr.values.overrides import apply_overrides, dropped
 from tests.cases import over
 from tests.commands import gfcr
 from tests.launchers import HERE
@@ -124,7 +124,7 @@ def test_a_trial_that_a_rule_stopped_would_go_on_where_the_rule_lets_it(tmp_path
 def test_what_another_part_s_name_drops_is_told(words: list[str], lost: str) -> None:
     strategy = {"name": "grpo", "group_size": 6, "filters": {"advantage": {"scale": "group"}}}
     values = {**EXPERIMENT, "strategy": strategy}
-    assert ", ".join(dropped(values, words)) == lost
+    assert ", ".join(dropped(values, now=apply_overrides(values, words))) == lost
 
 
 def test_another_launcher_drops_what_the_file_s_has_and_says_so(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_the_generate_part_is_recorded_with_every_option(tmp_path: Path) -> None
 
 
 ASKED = {
-    "train is held out": (prompts(0, 8), prompts(0, 8), "8 of 4|4 of 4"),
+    "train is held out": (prompts(0, 8), prompts(0, 8), "8 of 8"),
     "one in common": (prompts(3, 8), prompts(0, 4), "1 of 4 held-out prompts are training"),
     "other ids": (
         tuple(replace(p, id=f"t{p.id}") for p in prompts(3, 8)),
@@ -88,6 +88,7 @@ ASKED = {
     ),
     "too few": (prompts(9, 8), prompts(0, 3), "evaluation.prompts=4 and the task has 3"),
     "none": (prompts(9, 8), (), "has 0 held-out"),
+    "one in common that is not asked": (prompts(6, 8), prompts(0, 8), "2 of 8 held-out prompts"),
     "one id": (prompts(9, 8), (*prompts(0, 3), *prompts(0, 1)), "3 different ids"),
 }
 

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -25,6 +26,7 @@ from gfcr.handles import Verdict
 from gfcr.loop.scoring import asked_again
 from gfcr.pipeline import Pipeline
 from gfcr.strategy import Strategy
+from gfcr.tasks.dataset import Dataset
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Prompt, Rollout, RolloutBatch, Sampling
 from tests.cases import over
@@ -139,23 +141,28 @@ def guesses(request: Any) -> str:
 
 
 @over("tool", [Calculator, Counts])
-def test_with_a_tool_it_is_multi_turn_to_the_token(tool: type[Tool]) -> None:
-    task = make.CoinTask(rates=(0.5,))
-    own = {"stop": "=", "max_turns": 4}
-    found: list[Any] = []
-    parts = MultiTurn(tool=tool(), **own), Episode(environment=ToolCall(tool=tool()), **own)
-    for part in parts:
-        plan = Strategy(
-            name="t", generate=part, filters={"advantage": GroupAdvantage()}, group_size=6
-        )
-        batch = make.pipeline(plan, task=task, max_tokens=60, prompts=6).next_batch()
-        found.append(
-            [
-                (r.text, r.tokens_T.tolist(), r.mask_T.tolist(), r.reward, r.finish, r.detail)
-                for r in rollouts(batch)
-            ]
-        )
-    assert found[0] == found[1] and any(not all(mask) for _, _, mask, *_ in found[0])
+def test_with_a_tool_it_is_multi_turn_to_the_token(tool: type[Tool], tmp_path: Path) -> None:
+    file, own = tmp_path / "q.jsonl", {"stop": "=", "max_turns": 4}
+    file.write_text("".join(f'{{"prompt": "{n}=", "answer": "{n}"}}\n' for n in range(100, 160)))
+    # What is trained on is no share: the range is that of the scores of held-out answers.
+    near = {"verifier": "numeric", "options": {"tolerance": 1e9}, "weight": 3.0}
+    weighed = Dataset(path=str(file), verifier="numeric", rewards={"near": near})
+    for task in (make.CoinTask(rates=(0.5,)), weighed):
+        found: list[Any] = []
+        parts = MultiTurn(tool=tool(), **own), Episode(environment=ToolCall(tool=tool()), **own)
+        for part in parts:
+            plan = Strategy(
+                name="t", generate=part, filters={"advantage": GroupAdvantage()}, group_size=6
+            )
+            batch = make.pipeline(plan, task=task, max_tokens=60, prompts=6).next_batch()
+            found.append(
+                [
+                    (r.text, r.tokens_T.tolist(), r.mask_T.tolist(), r.reward, r.finish, r.detail)
+                    for r in rollouts(batch)
+                ]
+            )
+        assert found[0] == found[1] and any(not all(mask) for _, _, mask, *_ in found[0])
+        assert {reward for *_, reward, _, _ in found[0]} == {0.0, 3.0 if task is weighed else 1.0}
 
 
 def test_the_environment_s_word_is_the_reward_and_nobody_else_is_asked() -> None:

@@ -50,7 +50,7 @@ class Ground:
         self.verdicts.append(Pending())
         return self.verdicts[-1]
 
-    def checked(self, verdict: Verdict) -> Verdict:
+    def checked(self, verdict: Verdict, *, prompt: Prompt) -> Verdict:
         return verdict
 
 

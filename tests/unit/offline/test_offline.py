@@ -10,6 +10,7 @@ import pytest
 
 from gfcr import offline
 from gfcr import strategy as strategies
+from gfcr.control.length_schedule import LengthSchedule
 from gfcr.control.oversample import Oversample
 from gfcr.control.repetition_stop import RepetitionStop
 from gfcr.errors import ConfigError, GfcrError
@@ -22,7 +23,7 @@ from gfcr.testing.factories import CODEC, CoinTask, pipeline
 from gfcr.tracking.base import RunCard
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.rollouts import read_update, write_rollouts
-from gfcr.types import FinishReason, Group
+from gfcr.types import Group
 from gfcr.values.notes import REWARDS
 from tests.cases import over
 from tests.commands import gfcr
@@ -216,6 +217,7 @@ REFUSED: dict[str, tuple[Any, tuple[str, ...]]] = {
     "resume": (lambda: strategies.load("april", group_size=4), ("replays",)),
     "aside": (lambda: strategies.load("vineppo"), ("controls.step_values", "on the side")),
     "levels": (lambda: strategies.load("rlve"), ("no levels of difficulty",)),
+    "no map": (lambda: replace(strategies.load("grpo"), filters={}), ("no filter gave rollout",)),
 }
 
 
@@ -304,13 +306,36 @@ def test_a_log_of_dependent_rollouts_is_no_log(tmp_path: Path) -> None:
         offline.read_log(folder)
 
 
-def test_a_log_with_halted_rollouts_is_no_log(tmp_path: Path) -> None:
-    stop = RepetitionStop(min_tokens=4, max_period=4, min_repeats=2)
-    halting = replace(strategies.load("grpo"), controls={"stop": stop})
-    record(tmp_path, halting, script=lambda request: [7] * 40)
-    stored = read_update(next((tmp_path / "rollouts").glob("*.parquet")))
-    assert any(r.finish == FinishReason.HALTED for g in stored.groups for r in g.rollouts)
-    with pytest.raises(ConfigError, match=r"halted in decoding \(controls.stop"):
+SHAPED: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "halted": (
+        lambda: replace(
+            strategies.load("grpo"),
+            controls={"stop": RepetitionStop(min_tokens=4, max_period=4, min_repeats=2)},
+        ),
+        {"script": lambda request: [7] * 40},
+        r"rollout .* was halted in decoding \(controls\.stop",
+    ),
+    # The last of a group, which are the long ones, are nowhere in it.
+    "aborted": (
+        lambda: strategies.load("darts", group_size=6),
+        {},
+        r"rollout .* was aborted in decoding \(controls\.darts: tail\)",
+    ),
+    "capped": (
+        lambda: replace(
+            strategies.load("grpo"), controls={"cap": LengthSchedule(start=0.1, end=0.1)}
+        ),
+        {},
+        r"rollout .* was cut at 4 tokens, and sampling\.max_tokens=40",
+    ),
+}
+
+
+@over("how", SHAPED)
+def test_a_log_of_rollouts_that_a_control_has_shaped_is_no_log(how: str, tmp_path: Path) -> None:
+    make, changes, words = SHAPED[how]
+    record(tmp_path, make(), **changes)
+    with pytest.raises(ConfigError, match=words):
         offline.read_log(tmp_path)
 
 

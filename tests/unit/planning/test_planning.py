@@ -89,11 +89,17 @@ def test_nothing_known_is_unknown_and_nothing_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.whole
-def test_calibration_tells_what_the_runs_then_cost(tmp_path: Path) -> None:
+def test_calibration_tells_what_the_runs_then_cost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     study = load(tmp_path, seeds=[0], launcher=HERE)
     plan = planning.plan(study, calibrated=True)
     assert {a.source for a in plan.arms} == {"calibration"}
-    assert not (tmp_path / "runs").exists()
+    assert not (tmp_path / "runs").exists() and not capsys.readouterr().err.count("failed")
+    lacks = load(tmp_path, task={"name": "dataset", "path": f"{tmp_path}/none.jsonl"}, seeds=[0])
+    assert {a.source for a in planning.plan(lacks, calibrated=True).arms} == {"unknown"}
+    assert "calibrating grpo/0 failed: " in (told := capsys.readouterr().err)
+    assert "there is no such file" in told
     ends = sweep.run(study)
     spent = sum(e.result["tokens"]["generated"] for e in ends)
     # 6 updates of 32 rollouts each from 2 of them: random lengths, the same process.

@@ -2,6 +2,7 @@
 
 import string
 from collections import Counter
+from decimal import Decimal
 
 import pytest
 
@@ -79,6 +80,15 @@ def test_questions_of_reasoning_gym_have_the_librarys_levels() -> None:
         question = prompt.meta["entry"]["question"]  # pyright: ignore
         assert fraction(content_key(question)) >= HELDOUT_SHARE, "held out"
         assert task.verify(prompt, text=prompt.answer).reward == 1
+    # The library allows an error of one in the last place of the level's numbers.
+    decimals = ReasoningGym(dataset="decimal_arithmetic")
+    for level, error, reward in ((0, "0.0001", 1), (3, "0.0000001", 0)):
+        prompt = decimals.at_level(codec, level=level, seed=0)
+        said = Decimal(prompt.answer) + Decimal(error)
+        assert decimals.verify(prompt, text=str(said)).reward == reward, level
+    for name in ("rearc", "word_ladder"):  # of settings within settings, and of words by length
+        prompt = (task := ReasoningGym(dataset=name)).at_level(codec, level=1, seed=3)
+        assert task.verify(prompt, text=prompt.answer).reward == 1, name
     with pytest.raises(TaskError, match="has no levels"):
         ReasoningGym(dataset="no_such").at_level(codec, level=0, seed=0)
 

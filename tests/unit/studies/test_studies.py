@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import gfcr
@@ -159,7 +160,8 @@ def test_one_run_is_run_by_itself_and_read(folder: Path) -> None:
     assert repr(one).startswith("run grpo/0 of study alone: held-out score ")
     assert "held-out score" in one._repr_mimebundle_([], [])["text/html"]
     written = (one.folder / "result.json").stat().st_mtime_ns
-    again = gfcr.run(path, overrides=["trainer.max_steps=2"], strategy={"group_size": 4})
+    four = {"group_size": np.int64(4)}  # as of a range or a frame of one's own
+    again = gfcr.run(path, overrides=["trainer.max_steps=2"], strategy=four)
     assert (again.folder / "result.json").stat().st_mtime_ns == written  # read, not made again
 
 
@@ -175,7 +177,7 @@ class Broken(Filter):
 
 
 @pytest.mark.slow
-def test_a_run_that_fails_says_why(folder: Path) -> None:
+def test_a_run_that_fails_says_why(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "broken.py").write_text(BROKEN)
     values = [line for line in BASE.splitlines() if line] + [f"folder: {folder / 'runs'}"]
     (folder / "fails.yaml").write_text("\n".join(values))
@@ -184,6 +186,20 @@ def test_a_run_that_fails_says_why(folder: Path) -> None:
         gfcr.run(folder / "fails.yaml", strategy={"name": "grpo", "filters": part})
     with pytest.raises(ConfigError, match=r"is a study: it has `arms`.* gfcr\.study"):
         gfcr.run(folder / "base.yaml", arms=SIZES)
+    # What the command line says of a study, its cell says.
+    arms = {"well": {}, "broken": {"strategy": {"filters": part}}}
+    capsys.readouterr()
+    gfcr.study(base=folder / "base.yaml", study="fails", arms=arms).run()
+    told = capsys.readouterr().err
+    assert "gfcr: broken/0: " in told and "on purpose" in told and "well/0:" not in told
+    (folder / "open.yaml").write_text(
+        "base: base.yaml\nprompts: ${nothing}\nstrategy: {name: grpo, group_size: 6}\n"
+    )
+    for called in (gfcr.run, lambda file: gfcr.study(file, arms=SIZES)):
+        with pytest.raises(ConfigError, match=r"open\.yaml:2: .*prompts='\$\{nothing\}'"):
+            called(folder / "open.yaml")
+    gfcr.study(folder / "open.yaml", arms={"a": {}}, prompts=4, overrides=["strategy=rloo"])
+    assert "open.yaml has them for another part: strategy.group_size" in capsys.readouterr().err
 
 
 def test_a_line_ends_where_a_seed_does():
@@ -320,12 +336,18 @@ def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "edited.py"
 
 
-def test_a_strategy_edited_between_two_calls_is_run_as_it_is_now(edited: Path) -> None:
+def test_a_strategy_edited_between_two_calls_is_run_as_it_is_now(
+    edited: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for size in (4, 16):
         edited.write_text(EDITED.replace("SIZE", str(size)))
         one = gfcr.run(edited.with_name("base.yaml"), strategy=f"{edited}:mine")
         rollouts = one.rollouts(columns=("update", "group_id"))
         assert set(rollouts.value_counts()) == {size}
+    # Nothing of the strategy's values has changed: the result there is is of the code before.
+    edited.write_text(f"{edited.read_text()}# edited\n")
+    gfcr.run(edited.with_name("base.yaml"), strategy=f"{edited}:mine")
+    assert "edited.py was edited since finished" in capsys.readouterr().err
 
 
 def test_a_strategy_that_imports_what_was_edited_gets_no_result_of_the_code_before(

@@ -14,7 +14,8 @@ from gfcr.loop.together import verify_all
 from gfcr.tasks.base import Asked, Verdict
 from gfcr.tasks.codec import CharCodec
 from gfcr.tasks.dataset import Dataset
-from gfcr.tasks.verifiers.base import ANSWERS, TURNS, best
+from gfcr.tasks.turns import TURNS
+from gfcr.tasks.verifiers.base import ANSWERS, best
 from gfcr.types import Prompt
 
 CODEC = CharCodec(alphabet="abcdefgh +=?0123456789")
@@ -257,9 +258,12 @@ def test_an_argument_that_nothing_gives_is_named_before_the_run(folder: Path) ->
 
 
 def test_functions_are_called_where_a_hang_can_be_ended_unless_told_otherwise(folder: Path) -> None:
+    beside = {"in_process": True, "rewards": {"right": "math_verify"}}
     for name in ("later", "trl", "short"):
         assert dataset(folder, verifier=name).slow
         assert not dataset(folder, verifier=name, in_process=True).slow
+        with pytest.raises(ConfigError, match="in_process=true is not allowed: MathVerify runs"):
+            dataset(folder, verifier=name, **beside)
     assert not dataset(folder).slow
 
 
@@ -361,6 +365,8 @@ def test_of_several_answers_any_will_do_and_verl_s_function_gets_all(folder: Pat
         assert verify_safely(dataset(folder), prompt, text).reward == right
     unknown, wrong = Verdict(reward=None, error="?"), Verdict(reward=0.0)
     assert best([wrong, unknown]) is unknown and best([unknown, Verdict(reward=1.0)]).reward == 1
+    nothing = Verdict(reward=float("nan"))  # of a verifier of one's own: it is no 0
+    assert best([wrong, nothing]) is nothing is best([nothing, wrong])
     listed = dataset(folder, verifier="among")
     assert [verify_safely(listed, prompt, text).reward for text in ("8", "9")] == [1.0, 0.0]
 

@@ -1,17 +1,27 @@
 """What a conversation may hold, and that a policy is asked what its chat template renders."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from gfcr.errors import TaskError
+from gfcr.filter.episode_advantage import EpisodeAdvantage
+from gfcr.generate.environments.base import Environment, Observation, World
+from gfcr.generate.episode import Episode
+from gfcr.generate.self_repair import SelfRepair
+from gfcr.handles import Verdict
+from gfcr.strategy import Strategy
 from gfcr.tasks import turns
 from gfcr.tasks.codec import HfCodec
+from gfcr.tasks.dataset import Dataset
+from gfcr.testing import factories as make
 from gfcr.train import sft
+from gfcr.types import Prompt
 from tests.cases import over
 
 USER: dict[str, Any] = {"role": "user", "content": "ask"}
@@ -39,6 +49,29 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def codec(model: Path) -> HfCodec:
     return HfCodec(model)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Opens(Environment):
+    """Says something behind the question, and then begins the history anew."""
+
+    def make(self) -> World:
+        return _Opened()
+
+
+@final
+class _Opened(World):
+    def begin(self, prompt: Prompt, *, seed: int) -> Observation:
+        self.acted = False
+        return Observation(text=" Go.")
+
+    def act(self, action: str) -> Observation:
+        done, self.acted = self.acted, True
+        return Observation(done=done, history=None if done else "Begin again.")
+
+    def verdict(self, last: str) -> Verdict | None:
+        return Verdict(reward=1.0)
 
 
 @over(
@@ -80,6 +113,30 @@ def test_tools_and_calls_reach_the_policy_or_are_refused(model: Path, tmp_path: 
     for told, offered in ((asked, ()), ((USER,), TOOLS)):
         with pytest.raises(TaskError, match="leaves the tool 'look' out"):
             plain.conversation(told, tools=offered)
+    # Also where a part or an environment words the question anew.
+    turns_of = [[said("system", "be brief"), USER | {"content": f"{n}"}] for n in range(100, 120)]
+    rows = [{"prompt": t, "answer": "1", "tools": json.dumps(TOOLS)} for t in turns_of]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    task = Dataset(path=str(tmp_path / "rows.jsonl"), verifier="numeric")
+    parts = (
+        (SelfRepair(when="always", template="{prompt} is {attempt}?"), " is 1?</user>"),
+        (Episode(environment=Opens(), stop="", per_turn=True), " Go.</user>"),
+    )
+    for part, ends in parts:
+        maps = {"advantage": EpisodeAdvantage()}
+        batch = make.pipeline(
+            Strategy(name="t", generate=part, filters=maps, group_size=2),
+            **{"task": task, "codec": codec, "prompts": 2, "max_tokens": 60},
+            engine={"alphabet": "".join(map(chr, range(32, 127))) + "\n"},
+            script=lambda request: [*codec.encode("1"), codec.eos_id],
+        ).next_batch()
+        asked_ = {codec.decode(r.prompt.tokens) for g in batch.groups for r in g.rollouts}
+        told_ = [text for text in asked_ if ends in text]
+        assert len(told_) == 2, asked_
+        assert all('"name": "look"' in text and "be brief" in text for text in told_)
+        if isinstance(part, Episode):
+            anew = [text for text in asked_ if "<user>Begin again.</user>" in text]
+            assert anew and all("be brief" not in text and "<t>" not in text for text in anew)
 
 
 def test_templates_get_what_they_are_given_and_begun_answers_are_continued(model: Path) -> None:
