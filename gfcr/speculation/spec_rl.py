@@ -25,8 +25,6 @@ from gfcr.values.ranges import Count, DraftLength
 
 LENIENCE: Final = exp(0.5)
 """Lenience of the released code (its flag `bias 0.5`)."""
-LONGEST: Final = 128
-"""Most draft tokens that vLLM verifies at once."""
 
 
 @final
@@ -45,6 +43,7 @@ class SpecRl(Proposer, Observer):
     """
 
     paper: ClassVar[str] = "2509.23232"
+    one_batch: ClassVar[bool] = True
     record: ClassVar[int] = 20
 
     draft_length: DraftLength = 32
