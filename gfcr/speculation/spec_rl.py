@@ -168,6 +168,9 @@ class SpecRl(Proposer, Observer):
             for r in self.memory.get(row.prompt_id, ())
             if r.context == asked and (not self.same_slot or r.slot == row.slot)
         ]
+        for response in pool:
+            if response.holder not in self._followers:  # it was in flight at a checkpoint
+                response.holder = ""
         return Follower(row.request_id, pool=pool, again=self.exact and self.rematch)
 
     def _forget(self, step: int) -> None:

@@ -345,6 +345,16 @@ def test_memory_goes_on_after_a_restart() -> None:
     other = engine(again)
     assert visit(other, again, step=1) == visit(fake, drafter, step=1)
     assert again.metrics() == drafter.metrics() and other.stats().accepted_tokens > 0
+    # What a request in flight at the checkpoint followed is free for whoever comes after it.
+    drafter, again = SpecRl(draft_length=1), SpecRl()
+    visit(fake := engine(drafter), drafter, step=0, prompts=1, group=1)
+    asked = Request(id="a", tokens=PROMPT, sampling=SAMPLING, prompt_id="p0", slot="/0")
+    fake.submit(asked)
+    fake.step()
+    again.load_state_dict(pickle.loads(pickle.dumps(drafter.state_dict())))
+    (other := engine(again)).submit(replace(asked, id="b"))
+    other.step()
+    assert other.stats().drafts == 1 == fake.stats().drafts
 
 
 def response(tokens: Sequence[int], *, name: str = "0:0:p/0#0") -> Response:
