@@ -19,7 +19,7 @@ from gfcr.speculation.base import Law
 T = TypeVar("T")
 
 GENERATE: Final = "/inference/v1/generate"
-ABORT: Final = "/inference/v1/abort_requests"
+_HEALTH: Final = "/health"
 _CONNECT_S: Final = 10.0
 _POLL_S: Final = 0.2
 _NUMBERS: Final = itertools.count()
@@ -97,9 +97,9 @@ class Wire:
         greeting = self._greet(url, failed=failed, patience_s=patience_s)
         self._loop.call_soon_threadsafe(lambda: self._keep(self.name, greeting))
 
-    def drop(self, *keys: str) -> None:
-        """Drops streams, and tells the server to abort their requests."""
-        self._loop.call_soon_threadsafe(self._end, keys)
+    def drop(self, key: str) -> None:
+        """Drops a stream; vLLM aborts the request of a connection that is closed."""
+        self._loop.call_soon_threadsafe(self._end, key)
 
     def ask(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Sends a POST (a GET without a body) and waits for the answer.
@@ -151,7 +151,7 @@ class Wire:
             # A server that has just begun to listen may answer late: it is asked again.
             with contextlib.suppress(EngineError, TimeoutError):
                 if self.url:
-                    await asyncio.wait_for(self._ask("/health", None), _CONNECT_S)
+                    await asyncio.wait_for(self._ask(_HEALTH, None), _CONNECT_S)
                     self.events.put(Event(key=self.name, up=True))
                     return
             if time.monotonic() > until:
@@ -160,16 +160,9 @@ class Wire:
             await asyncio.sleep(_POLL_S)
         self.events.put(Event(key=self.name, lost=why))
 
-    def _end(self, keys: tuple[str, ...]) -> None:
-        live = [task for key in keys if (task := self._tasks.pop(key, None))]
-        for task in live:
+    def _end(self, key: str) -> None:
+        if (task := self._tasks.pop(key, None)) is not None:
             task.cancel()
-        if live:
-            self._loop.create_task(self._abort([*keys]))
-
-    async def _abort(self, keys: list[str]) -> None:
-        with contextlib.suppress(EngineError):  # a closed connection aborts too
-            await self._ask(ABORT, {"request_ids": keys})
 
     async def _stream(self, key: str, body: dict[str, Any]) -> None:
         import aiohttp
@@ -178,7 +171,7 @@ class Wire:
         post = self._opened().post
         async with post(self.url + GENERATE, json=body, timeout=waits) as answer:
             if answer.status != 200:
-                self.events.put(Event(key=key, refused=await answer.text()))
+                self.events.put(await self._refused(key, await answer.text()))
                 return
             ended, asked = False, int(body["sampling_params"].get("logprobs") or 0)
             async for line in answer.content:
@@ -186,9 +179,26 @@ class Wire:
                 if line.startswith(b"data: {"):
                     event = _read(key, json.loads(line[6:]), asked=asked)
                     ended = ended or event.finish is not None or bool(event.refused)
+                    if event.refused:
+                        event = await self._refused(key, event.refused)
                     self.events.put(event)
             if not ended:
                 self.events.put(Event(key=key, lost="the stream ended"))
+
+    async def _refused(self, key: str, why: str) -> Event:
+        dead = await self._is_dead(GENERATE)
+        return Event(key=key, lost=why) if dead else Event(key=key, refused=why)
+
+    async def _is_dead(self, path: str) -> bool:
+        """Returns whether a server that has refused `path` did so since its engine is dead.
+
+        It then goes on to refuse everything for some seconds.
+        """
+        with contextlib.suppress(LostServerError):
+            if path != _HEALTH:
+                await self._ask(_HEALTH, None)
+                return False
+        return True
 
     async def _ask_all(self, path: str, bodies: Sequence[dict[str, Any]]) -> list[Any]:
         seats = asyncio.Semaphore(_AT_ONCE)
@@ -209,7 +219,8 @@ class Wire:
             async with asking(self.url + path, **given) as answer:
                 text = await answer.text()
                 if answer.status != 200:
-                    raise EngineError(f"{self.url}{path} answered {answer.status}: {text[:400]}")
+                    kind = LostServerError if await self._is_dead(path) else EngineError
+                    raise kind(f"{self.url}{path} answered {answer.status}: {text[:400]}")
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             why = f"{type(error).__name__}: {error}"
             raise LostServerError(f"{self.url}{path} gives no answer ({why}).") from error
