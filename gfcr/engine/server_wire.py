@@ -43,6 +43,8 @@ class Event:
     """The likeliest tokens at each sampled one, if the request asked for them."""
     finish: str | None = None
     """Finish reason in vLLM's words: stop, length, abort or error."""
+    policies: tuple[str, ...] = ()
+    """Versions of the weights that sampled the request, as vLLM says at its end."""
     refused: str = ""
     """Why the server refused the request."""
     lost: str = ""
@@ -265,4 +267,5 @@ def _read(key: str, said: Mapping[str, Any], *, asked: int) -> Event:
         logprobs=tuple(float(each["logprob"]) for each in content),
         law=law_of(content, most=asked - 1) if asked > 1 and content else None,
         finish=choice.get("finish_reason"),
+        policies=tuple(span["version"] for span in choice.get("weight_versions") or ()),
     )

@@ -49,6 +49,8 @@ class Served:
     """Questions after its health that it is too busy to answer."""
     meets: threading.Barrier | None = None
     """Where it waits for another one when it is given weights."""
+    holds: int = 0
+    """Times that it cannot yet empty its cache, which requests hold."""
     lies: bool = False
     """About the version of its weights."""
     asked: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -91,7 +93,7 @@ class Served:
         app.router.add_post("/collective_rpc", self._inside)
         for name in ("start_weight_update", "update_weights", "finish_weight_update"):
             app.router.add_post(f"/{name}", self._weights)
-        app.router.add_post("/reset_prefix_cache", self._weights)
+        app.router.add_post("/reset_prefix_cache", self._reset)
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         self._loop.run_until_complete(runner.setup())
         site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -154,6 +156,7 @@ class Served:
             choice = {
                 "token_ids": [token],
                 "finish_reason": finish,
+                "weight_versions": [{"version": self.version}] if finish else None,
                 "logprobs": {"content": [_said(token, most=params.get("logprobs", 0))]},
             }
             piece = "{" if self.garbles else json.dumps({"choices": [choice]})
@@ -203,6 +206,10 @@ class Served:
 
     async def _info(self, request: web.Request) -> web.Response:
         return web.json_response({"weight_version": "9" if self.lies else self.version})
+
+    async def _reset(self, request: web.Request) -> web.Response:
+        self.holds -= 1
+        return web.json_response({"success": self.holds < 0})
 
     async def _weights(self, request: web.Request) -> web.Response:
         body = await request.json()

@@ -406,6 +406,10 @@ def test_two_runs_on_one_server_are_told(start: Any) -> None:
     for version, engine in ((1, ours), (2, ours), (7, theirs)):
         weights = [(name, torch.full((2,), float(version))) for name in TENSORS]
         engine.update_weights(weights, version=version)
+    ours.submit(request("a"))
+    with pytest.raises(EngineError, match=r"under weights of version 7, not 2: .*another run"):
+        finished(ours, num=1)
+    ours.abort(["a"])
     with pytest.raises(EngineError, match="another run uses it"):
         ours.update_weights([(name, torch.zeros(2)) for name in TENSORS], version=3)
     assert server.version == "7"
@@ -417,6 +421,9 @@ def test_what_cannot_be_is_refused(start: Any) -> None:
     whole = [(name, torch.ones(1)) for name in TENSORS]
     with pytest.raises(EngineError, match="lack 1 of the model's tensors"):
         engine.update_weights(whole[:1], version=1)
+    server.holds = 3
+    engine.update_weights(whole, version=1)
+    assert server.holds < 0, "it is asked until nothing of the old policy is cached"
     server.lies = True
     with pytest.raises(EngineError, match=r"of version 9, SHA-256 .* not 1"):
         engine.update_weights(whole, version=1)
@@ -634,7 +641,7 @@ def test_scores_survive_a_server(start: Any) -> None:
 
 
 def test_caps_and_aborts_reach_the_server_that_has_the_request(start: Any) -> None:
-    one, two = Served(), Served()
+    one, two = Served(slow_s=0.02), Served(slow_s=0.02)
     engine = start(one, two)
     for i in range(4):
         engine.submit(prompted(i, group=2, cap=40))
