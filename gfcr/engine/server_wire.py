@@ -23,6 +23,10 @@ _HEALTH: Final = "/health"
 _CONNECT_S: Final = 10.0
 _POLL_S: Final = 0.2
 _NUMBERS: Final = itertools.count()
+_LINE: Final = 2**27
+"""Half of the longest line that is read: a busy server says much at once."""
+_NO_NUMBER: Final = -9999.0
+"""What vLLM says in place of a log-prob that is no number, as JSON has none."""
 _AT_ONCE: Final = 64
 """Most calls of `asking` that are open at the same time."""
 
@@ -241,7 +245,9 @@ class Wire:
             # A server closes what was idle for 5 s, a busy one also when the next request is there
             # already and only not read yet: no connection is used twice.
             many = aiohttp.TCPConnector(limit=0, force_close=True)
-            self._session = aiohttp.ClientSession(timeout=limits, connector=many)
+            self._session = aiohttp.ClientSession(
+                timeout=limits, connector=many, read_bufsize=_LINE
+            )
         return self._session
 
     async def _close(self) -> None:
@@ -261,10 +267,11 @@ def _read(key: str, said: Mapping[str, Any], *, asked: int) -> Event:
     choice = choices[0]
     logprobs: Mapping[str, Any] = choice.get("logprobs") or {}
     content: list[Mapping[str, Any]] = logprobs.get("content") or []
+    said_T = [each["logprob"] for each in content]
     return Event(
         key=key,
         tokens=tuple(choice.get("token_ids") or ()),
-        logprobs=tuple(float(each["logprob"]) for each in content),
+        logprobs=tuple(float(p) if p > _NO_NUMBER else float("nan") for p in said_T),
         law=law_of(content, most=asked - 1) if asked > 1 and content else None,
         finish=choice.get("finish_reason"),
         policies=tuple(span["version"] for span in choice.get("weight_versions") or ()),

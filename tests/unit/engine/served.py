@@ -43,6 +43,10 @@ class Served:
     """Whether it cuts the connection of every request."""
     dies_loading: bool = False
     """Whether it cuts the connection when it is given weights."""
+    numberless: bool = False
+    """Whether its log-probs are no numbers, for which vLLM says -9999."""
+    bulk: int = 0
+    """Further bytes of each piece."""
     garbles: bool = False
     """Whether what it streams cannot be read."""
     slow: int = 0
@@ -158,7 +162,10 @@ class Served:
                 "finish_reason": finish,
                 "weight_versions": [{"version": self.version}] if finish else None,
                 "logprobs": {"content": [_said(token, most=params.get("logprobs", 0))]},
+                "bulk": "x" * self.bulk,
             }
+            if self.numberless:
+                choice["logprobs"] = {"content": [{"token_id": token, "logprob": -9999.0}]}
             piece = "{" if self.garbles else json.dumps({"choices": [choice]})
             try:
                 await answer.write(f"data: {piece}\n\n".encode())

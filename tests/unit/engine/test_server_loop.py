@@ -155,6 +155,12 @@ def test_requests_come_back_whole_and_are_told_apart(start: Any) -> None:
     told = [a["sampling_params"] for a in server.asked][-2:]
     assert [t["seed"] for t in told] == [7, 7] and told[1]["stop_token_ids"] == [5, expected(2)[1]]
     assert engine.stats().forward_passes == 14
+    server.bulk = 2**20  # a busy server says much at once, with the likeliest of many tokens
+    engine.submit(request("c", cap=2))
+    assert finished(engine, num=1)["c"][0] == expected(2) and starts(engine) == [1]
+    server.numberless = True
+    engine.submit(request("d", cap=1))
+    assert "are the weights sound?" in str(engine.step()[0].problem)
 
 
 def test_a_server_that_dies_is_started_again_and_no_token_is_lost_or_heard_twice(
