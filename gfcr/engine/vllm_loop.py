@@ -82,9 +82,9 @@ class VllmEngine:
         self._scores: dict[str, Scored] = {}
         self._held: list[Delta] = []
         self._count = EngineStats()
-        drafting = Drafting(drafter, max_length=max_length, eos=folder.eos)
+        self._drafting = Drafting(drafter, max_length=max_length, eos=folder.eos)
         self._speculation = Speculation(
-            drafting, core=self._core, runner=self._runner, vocab=self._vocab
+            self._drafting, core=self._core, runner=self._runner, vocab=self._vocab
         )
         self._sleep = Sleep(llm, runner=self._runner, level=sleep)
         VllmEngine._open = self
@@ -107,9 +107,8 @@ class VllmEngine:
         if request.id in self._live:
             raise EngineError(f"request id '{request.id}' is in flight: give each request its own.")
         self._check(request.id, tokens=request.tokens, new=request.sampling.max_tokens)
-        self._add(self._ask(request))
-        self._live[request.id] = request.tokens
-        self._speculation.begin(request)
+        self._send(request)
+        self._drafting.begin(request)
 
     def step(self) -> Sequence[Delta]:
         if not self._live and not self._held:
@@ -125,7 +124,7 @@ class VllmEngine:
         gone = [i for i in named if self._live.pop(i, None) is not None]
         self._core.abort_requests(gone)
         for i in gone:
-            self._speculation.end(i)
+            self._drafting.end(i)
         # Tokens that nobody hears of would be in no bin of the ledger.
         unheard = sum(len(d.tokens) for d in self._held if d.request_id in named)
         self._count -= EngineStats(generated_tokens=unheard)
@@ -218,6 +217,10 @@ class VllmEngine:
         eos = () if request.endless else self.folder.eos
         return self._translate(self.llm, request, eos=eos, score=score, logprobs=record)
 
+    def _send(self, request: Request) -> None:
+        self._add(self._ask(request))
+        self._live[request.id] = request.tokens
+
     def _add(self, queued: Any) -> None:
         self._sleep.check()
         self._core.add_request(*self._core.preprocess_add_request(queued))
@@ -256,7 +259,7 @@ class VllmEngine:
         if output.finish_reason is not None:
             finish = FINISH[int(output.finish_reason)]
             del self._live[request_id]
-            self._speculation.end(request_id)
+            self._drafting.end(request_id)
         return Delta(
             request_id=request_id,
             tokens=tokens,
@@ -273,7 +276,8 @@ class VllmEngine:
         """Runs what vLLM compiles at first use, so that no caller's clock meets it."""
         sampling = Sampling(max_tokens=min(8, self.max_length - 1))
         for i in range(2):
-            self.submit(Request(id=f"warm-{i}", tokens=(0,), sampling=sampling, seed=i))
+            # Not shown to the drafter: it would learn from it.
+            self._send(Request(id=f"warm-{i}", tokens=(0,), sampling=sampling, seed=i))
         while self._live:
             self._advance()
         self._core.reset_prefix_cache()
