@@ -160,8 +160,9 @@ class LiveTrajectory(Columns):
 
     def limit(self, max_tokens: int) -> int:
         """Bounds the tokens the continuation may still gain; returns the cap of its request."""
-        self._until = len(self.tokens) + max_tokens
-        return self._gained + max_tokens
+        most = min(max_tokens, self._room)
+        self._until = len(self.tokens) + most
+        return self._gained + most
 
     def stop(self, *, new: int) -> bool:
         """Ends the continuation if the last `new` tokens complete a stop; tells whether they do.
