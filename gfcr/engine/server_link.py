@@ -17,7 +17,6 @@ from gfcr.errors import EngineError
 
 _MOST_LOSSES: Final = 3
 """Consecutive losses without a single sampled token after which a server is given up."""
-_AGAIN_S: Final = 0.01
 _LEAST: Final = 16  # tokens in `timeout_s`, of all requests, below which a server counts as hung
 
 
@@ -210,7 +209,7 @@ class Server:
                     f"requests of others hold what the server at {self.url} has cached of the "
                     "policy before: give each run a server of its own."
                 )
-            time.sleep(_AGAIN_S)
+            time.sleep(0.01)
         version = str(self._wire.ask("/weight_info").get("weight_version"))
         self._has = str(self.told()["digest"])
         if (version, self._has) != (str(weights.version), weights.digest):

@@ -20,6 +20,7 @@ T = TypeVar("T")
 
 GENERATE: Final = "/inference/v1/generate"
 _HEALTH: Final = "/health"
+"""Asked after a refusal: a server whose engine has died refuses everything for some seconds."""
 _CONNECT_S: Final = 10.0
 _POLL_S: Final = 0.2
 _NUMBERS: Final = itertools.count()
@@ -177,7 +178,8 @@ class Wire:
         post = self._opened().post
         async with post(self.url + GENERATE, json=body, timeout=waits) as answer:
             if answer.status != 200:
-                self.events.put(await self._refused(key, await answer.text()))
+                await self._ask(_HEALTH, None)
+                self.events.put(Event(key=key, refused=await answer.text()))
                 return
             ended, asked = False, int(body["sampling_params"].get("logprobs") or 0)
             async for line in answer.content:
@@ -186,25 +188,10 @@ class Wire:
                     event = _read(key, json.loads(line[6:]), asked=asked)
                     ended = ended or event.finish is not None or bool(event.refused)
                     if event.refused:
-                        event = await self._refused(key, event.refused)
+                        await self._ask(_HEALTH, None)
                     self.events.put(event)
             if not ended:
                 self.events.put(Event(key=key, lost="the stream ended"))
-
-    async def _refused(self, key: str, why: str) -> Event:
-        dead = await self._is_dead(GENERATE)
-        return Event(key=key, lost=why) if dead else Event(key=key, refused=why)
-
-    async def _is_dead(self, path: str) -> bool:
-        """Returns whether a server that has refused `path` did so since its engine is dead.
-
-        It then goes on to refuse everything for some seconds.
-        """
-        with contextlib.suppress(LostServerError):
-            if path != _HEALTH:
-                await self._ask(_HEALTH, None)
-                return False
-        return True
 
     async def _ask_all(self, path: str, bodies: Sequence[dict[str, Any]]) -> list[Any]:
         seats = asyncio.Semaphore(_AT_ONCE)
@@ -225,8 +212,11 @@ class Wire:
             async with asking(self.url + path, **given) as answer:
                 text = await answer.text()
                 if answer.status != 200:
-                    kind = LostServerError if await self._is_dead(path) else EngineError
-                    raise kind(f"{self.url}{path} answered {answer.status}: {text[:400]}")
+                    why = f"{self.url}{path} answered {answer.status}: {text[:400]}"
+                    if path == _HEALTH:
+                        raise LostServerError(why)
+                    await self._ask(_HEALTH, None)
+                    raise EngineError(why)
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             why = f"{type(error).__name__}: {error}"
             raise LostServerError(f"{self.url}{path} gives no answer ({why}).") from error
