@@ -65,8 +65,8 @@ class ServerDrafting:
 
     def emitted(self, request_id: str, *, tokens: tuple[int, ...], event: Event) -> None:
         """Records tokens that a request gained, with the law of those that were within its cap."""
-        told, most = event.law, len(tokens)
-        law = told and Law(ids_TM=told.ids_TM[:most], probs_TM=told.probs_TM[:most])
+        law, num = event.law, len(tokens)
+        law = law and Law(ids_TM=law.ids_TM[:num], probs_TM=law.probs_TM[:num])
         self._drafting.emitted(request_id, tokens=tokens, law=law)
 
     def end(self, request_id: str) -> None:

@@ -146,21 +146,16 @@ class Server:
         self._wire.stream(flight.key, flight.body(eos=eos, traced=traced))
 
     def heard(self, event: Event, *, weights: Synced | None) -> None:
-        """Notes how much the server answered; a token resets its count of fruitless restarts.
-
-        Raises:
-            EngineError: other weights have sampled the request than those the server was given.
-        """
+        """Notes how much the server answered, by the weights that it was given (or EngineError)."""
         if weights and (odd := {*event.policies} - {str(weights.version)}):
             raise EngineError(
                 f"the server at {self.url} sampled under weights of version {min(odd)}, not "
-                f"{weights.version}: it was started again, or another run uses it. Give each run a "
-                "server of its own; the same command goes on from the checkpoint."
+                f"{weights.version}: it was started again, or another run uses it, too."
             )
-        tokens = len(event.tokens)
         # A token buys only its share of the time-out, so that a server that drips counts as hung.
-        self.heard_s = min(time.monotonic(), self.heard_s + tokens * self._timeout_s / _LEAST)
-        self._lost = 0 if tokens else self._lost
+        bought_s = len(event.tokens) * self._timeout_s / _LEAST
+        self.heard_s = min(time.monotonic(), self.heard_s + bought_s)
+        self._lost = 0 if event.tokens else self._lost
 
     def forget(self, key: str, *, ended: bool) -> None:
         """Drops a request; the server aborts it unless it has `ended` there."""
@@ -200,15 +195,11 @@ class Server:
         self._wire.ask("/start_weight_update", {})
         self._wire.ask("/update_weights", {"update_info": weights.update(has=has)})
         self._wire.ask("/finish_weight_update", {"weight_version": str(weights.version)})
-        # vLLM would go on with cached prefixes of the policy before. What was dropped holds
-        # its own until vLLM has heard of it.
+        # Cached prefixes are of the policy before; dropped requests hold theirs for a moment.
         until = time.monotonic() + self._timeout_s
         while not self.forget_prefixes():
             if time.monotonic() > until:
-                raise EngineError(
-                    f"requests of others hold what the server at {self.url} has cached of the "
-                    "policy before: give each run a server of its own."
-                )
+                raise EngineError(f"the server at {self.url} is in use by others: give your own.")
             time.sleep(0.01)
         version = str(self._wire.ask("/weight_info").get("weight_version"))
         self._has = str(self.told()["digest"])

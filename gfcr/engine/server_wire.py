@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from math import nan
 from typing import Any, Final, TypeAlias, TypeVar, final
 
 from gfcr.engine.server_laws import law_of
@@ -20,14 +21,9 @@ T = TypeVar("T")
 
 GENERATE: Final = "/inference/v1/generate"
 _HEALTH: Final = "/health"
-"""Asked after a refusal: a server whose engine has died refuses everything for some seconds."""
 _CONNECT_S: Final = 10.0
 _POLL_S: Final = 0.2
 _NUMBERS: Final = itertools.count()
-_LINE: Final = 2**27
-"""Half of the longest line that is read: a busy server says much at once."""
-_NO_NUMBER: Final = -9999.0
-"""What vLLM says in place of a log-prob that is no number, as JSON has none."""
 _AT_ONCE: Final = 64
 """Most calls of `asking` that are open at the same time."""
 
@@ -89,7 +85,7 @@ class Wire:
 
     def stream(self, key: str, body: Mapping[str, Any]) -> None:
         """Starts a request; what it delivers is put into `events` under its key."""
-        self._loop.call_soon_threadsafe(self._begin, key, dict(body))
+        self._loop.call_soon_threadsafe(self._keep, key, self._stream(key, dict(body)))
 
     def greet(
         self, url: Callable[[], str], *, failed: Callable[[], str], patience_s: float
@@ -132,9 +128,6 @@ class Wire:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     # ------------------------------------------------------------ in the thread
-
-    def _begin(self, key: str, body: dict[str, Any]) -> None:
-        self._keep(key, self._stream(key, body))
 
     def _keep(self, key: str, coroutine: Coroutine[Any, Any, None]) -> None:
         self._tasks[key] = self._loop.create_task(self._kept(key, coroutine))
@@ -212,11 +205,10 @@ class Wire:
             async with asking(self.url + path, **given) as answer:
                 text = await answer.text()
                 if answer.status != 200:
-                    why = f"{self.url}{path} answered {answer.status}: {text[:400]}"
-                    if path == _HEALTH:
-                        raise LostServerError(why)
-                    await self._ask(_HEALTH, None)
-                    raise EngineError(why)
+                    if path != _HEALTH:  # which a server whose engine has died refuses too
+                        await self._ask(_HEALTH, None)
+                    kind = LostServerError if path == _HEALTH else EngineError
+                    raise kind(f"{self.url}{path} answered {answer.status}: {text[:400]}")
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             why = f"{type(error).__name__}: {error}"
             raise LostServerError(f"{self.url}{path} gives no answer ({why}).") from error
@@ -229,15 +221,13 @@ class Wire:
         import aiohttp
 
         if self._session is None:
-            limits = aiohttp.ClientTimeout(
+            waits = aiohttp.ClientTimeout(
                 total=None, sock_connect=_CONNECT_S, sock_read=self._timeout_s
             )
             # A server closes what was idle for 5 s, a busy one also when the next request is there
             # already and only not read yet: no connection is used twice.
             many = aiohttp.TCPConnector(limit=0, force_close=True)
-            self._session = aiohttp.ClientSession(
-                timeout=limits, connector=many, read_bufsize=_LINE
-            )
+            self._session = aiohttp.ClientSession(timeout=waits, connector=many, read_bufsize=2**27)
         return self._session
 
     async def _close(self) -> None:
@@ -257,11 +247,11 @@ def _read(key: str, said: Mapping[str, Any], *, asked: int) -> Event:
     choice = choices[0]
     logprobs: Mapping[str, Any] = choice.get("logprobs") or {}
     content: list[Mapping[str, Any]] = logprobs.get("content") or []
-    said_T = [each["logprob"] for each in content]
     return Event(
         key=key,
         tokens=tuple(choice.get("token_ids") or ()),
-        logprobs=tuple(float(p) if p > _NO_NUMBER else float("nan") for p in said_T),
+        # JSON has none, so that vLLM says -9999.
+        logprobs=tuple(p if (p := each["logprob"]) > -9999 else nan for each in content),
         law=law_of(content, most=asked - 1) if asked > 1 and content else None,
         finish=choice.get("finish_reason"),
         policies=tuple(span["version"] for span in choice.get("weight_versions") or ()),

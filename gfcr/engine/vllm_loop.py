@@ -7,6 +7,7 @@ dictionaries and process-wide metrics are not needed, and each engine keeps coun
 import gc
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, ClassVar, Final, TypeAlias, final
 
 import numpy as np
@@ -76,6 +77,7 @@ class VllmEngine:
         self.folder = folder
         self.version, self.max_length = 0, max_length
         self._vocab: int = llm.model_config.get_vocab_size()
+        self._check = partial(asked.check, vocab=self._vocab, max_length=max_length)
         self.fixes = fixes
         self._translate = translate
         self._live: dict[str, tuple[int, ...]] = {}
@@ -268,15 +270,10 @@ class VllmEngine:
             finish=finish,
         )
 
-    def _check(self, request_id: str, *, tokens: Sequence[int], new: int) -> None:
-        vocab, most = self._vocab, self.max_length
-        asked.check(request_id, tokens=tokens, new=new, vocab=vocab, max_length=most)
-
     def _warm_up(self) -> None:
-        """Runs what vLLM compiles at first use, so that no caller's clock meets it."""
+        """Runs what vLLM compiles at first use, which no caller's clock and no drafter sees."""
         sampling = Sampling(max_tokens=min(8, self.max_length - 1))
         for i in range(2):
-            # Not shown to the drafter: it would learn from it.
             self._send(Request(id=f"warm-{i}", tokens=(0,), sampling=sampling, seed=i))
         while self._live:
             self._advance()
