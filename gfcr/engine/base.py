@@ -115,8 +115,7 @@ class EngineStats:
         return self._with(more, sign=1)
 
     def _with(self, other: "EngineStats", *, sign: int) -> "EngineStats":
-        names = [f.name for f in fields(EngineStats)]
-        pairs = ((name, getattr(self, name), getattr(other, name)) for name in names)
+        pairs = ((f.name, getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
         return EngineStats(**{name: _sum(own, more, sign=sign) for name, own, more in pairs})
 
 

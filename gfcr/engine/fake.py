@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar, Final, final
 import numpy as np
 from annotated_types import Interval, Len
 
+from gfcr.engine import asked
 from gfcr.engine.base import Delta, Engine, EngineConfig, EngineStats, Request, Scored, Weights
 from gfcr.engine.drafting import Drafting, likeliest
 from gfcr.engine.toy_law import toy_law
@@ -152,8 +153,7 @@ class FakeEngine:
 
     def update_weights(self, weights: Weights, *, version: int) -> None:
         """See `Engine.update_weights`; the toy distribution moves with the version."""
-        if self._queue:
-            raise EngineError(f"{len(self._queue)} requests are in flight: finish or abort them.")
+        asked.check_still(len(self._queue))
         self.version = version
 
     def stats(self) -> EngineStats:

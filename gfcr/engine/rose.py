@@ -33,8 +33,8 @@ class Rose(Serving):
     when it can spare the device."""
     borrowed: Annotated[int, Interval(ge=1, le=64)] = 1
     """Servers that gfcr starts on the device that also serves users."""
-    dedicated: Annotated[int, Interval(ge=0, le=64)] = 1
-    """Servers that gfcr starts on other devices."""
+    dedicated: Annotated[int, Interval(ge=1, le=64)] = 1
+    """Servers that gfcr starts on other devices, where what serving displaces goes on."""
     cores: list[Annotated[str, Len(1, 1_000)]] = field(default_factory=list[str])
     """Each server's CPU cores, numbers with commas, borrowed servers first; empty: any cores."""
     most: Count = 16

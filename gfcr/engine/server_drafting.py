@@ -8,12 +8,12 @@ from typing import Final, final
 from gfcr.engine.base import EngineStats, Request
 from gfcr.engine.drafting import Drafting
 from gfcr.engine.server_fleet import Fleet
-from gfcr.engine.server_laws import asked_for, first
+from gfcr.engine.server_laws import asked_for
 from gfcr.engine.server_weights import Outbox
 from gfcr.engine.server_wire import Event
 from gfcr.engine.vllm_model import ModelFolder
 from gfcr.errors import asking
-from gfcr.speculation.base import Drafter
+from gfcr.speculation.base import Drafter, Law
 
 _POLL_S: Final = 0.25
 """Seconds between two polls of the servers' counters."""
@@ -65,7 +65,8 @@ class ServerDrafting:
 
     def emitted(self, request_id: str, *, tokens: tuple[int, ...], event: Event) -> None:
         """Records tokens that a request gained, with the law of those that were within its cap."""
-        law = first(event.law, tokens=len(tokens))
+        law, num = event.law, len(tokens)
+        law = law and Law(ids_TM=law.ids_TM[:num], probs_TM=law.probs_TM[:num])
         self._drafting.emitted(request_id, tokens=tokens, law=law)
 
     def end(self, request_id: str) -> None:

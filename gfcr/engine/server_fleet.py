@@ -204,7 +204,7 @@ class Fleet:
         elif event.lost:
             self._lose(server, event.lost)
         else:
-            server.heard(tokens=len(event.tokens))
+            server.heard(event, weights=self.weights)
             self._taken(server.flights[event.key], event)
 
     def _greeted(self, server: Server, event: Event) -> None:

@@ -32,8 +32,3 @@ def law_of(content: Sequence[Mapping[str, Any]], *, most: int) -> Law:
                 ids_TM[t, rank - 1] = each["token_id"]
                 probs_TM[t, rank - 1] = np.exp(each["logprob"])
     return Law(ids_TM=ids_TM, probs_TM=probs_TM)
-
-
-def first(law: Law | None, *, tokens: int) -> Law | None:
-    """Returns the law of the first `tokens` positions."""
-    return law and Law(ids_TM=law.ids_TM[:tokens], probs_TM=law.probs_TM[:tokens])

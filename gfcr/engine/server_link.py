@@ -12,7 +12,7 @@ from gfcr.engine.server_flight import Flight
 from gfcr.engine.server_metrics import parse
 from gfcr.engine.server_process import ServerProcess
 from gfcr.engine.server_weights import Synced
-from gfcr.engine.server_wire import Events, LostServerError, Wire
+from gfcr.engine.server_wire import Event, Events, LostServerError, Wire
 from gfcr.errors import EngineError
 
 _MOST_LOSSES: Final = 3
@@ -145,11 +145,17 @@ class Server:
         self.flights[flight.key] = flight
         self._wire.stream(flight.key, flight.body(eos=eos, traced=traced))
 
-    def heard(self, *, tokens: int) -> None:
-        """Notes how much the server answered; a token resets its count of fruitless restarts."""
+    def heard(self, event: Event, *, weights: Synced | None) -> None:
+        """Notes how much the server answered, by the weights that it was given (or EngineError)."""
+        if weights and (odd := {*event.policies} - {str(weights.version)}):
+            raise EngineError(
+                f"the server at {self.url} sampled under weights of version {min(odd)}, not "
+                f"{weights.version}: it was started again, or another run uses it, too."
+            )
         # A token buys only its share of the time-out, so that a server that drips counts as hung.
-        self.heard_s = min(time.monotonic(), self.heard_s + tokens * self._timeout_s / _LEAST)
-        self._lost = 0 if tokens else self._lost
+        bought_s = len(event.tokens) * self._timeout_s / _LEAST
+        self.heard_s = min(time.monotonic(), self.heard_s + bought_s)
+        self._lost = 0 if event.tokens else self._lost
 
     def forget(self, key: str, *, ended: bool) -> None:
         """Drops a request; the server aborts it unless it has `ended` there."""
@@ -189,8 +195,12 @@ class Server:
         self._wire.ask("/start_weight_update", {})
         self._wire.ask("/update_weights", {"update_info": weights.update(has=has)})
         self._wire.ask("/finish_weight_update", {"weight_version": str(weights.version)})
-        # vLLM would otherwise go on with cached prefixes of the policy before.
-        self.forget_prefixes()
+        # Cached prefixes are of the policy before; dropped requests hold theirs for a moment.
+        until = time.monotonic() + self._timeout_s
+        while not self.forget_prefixes():
+            if time.monotonic() > until:
+                raise EngineError(f"the server at {self.url} is in use by others: give your own.")
+            time.sleep(0.01)
         version = str(self._wire.ask("/weight_info").get("weight_version"))
         self._has = str(self.told()["digest"])
         if (version, self._has) != (str(weights.version), weights.digest):
@@ -223,9 +233,9 @@ class Server:
             self._wire.ask("/finish_weight_update", {"weight_version": "unfinished"})
         return told["digest"]
 
-    def forget_prefixes(self) -> None:
-        """Empties its prefix cache."""
-        self._wire.ask("/reset_prefix_cache", {})
+    def forget_prefixes(self) -> bool:
+        """Empties its prefix cache; returns whether it has, as no request holds a part of it."""
+        return bool(self._wire.ask("/reset_prefix_cache", {})["success"])
 
     def count_anew(self) -> None:
         """Resets its counters."""

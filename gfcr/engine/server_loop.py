@@ -4,6 +4,7 @@ import shutil
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -73,6 +74,7 @@ class ServerEngine:
         self.fleet = Fleet(
             servers, events=events, eos=folder.eos, placement=placement, taken=self._taken
         )
+        self._check = partial(asked.check, vocab=folder.vocab, max_length=max_length)
         self.max_length, self._drafts = max_length, drafter is not None
         self._exchange, self._temporary = exchange, temporary
         self._outbox = Outbox(exchange, deltas=deltas)
@@ -215,10 +217,6 @@ class ServerEngine:
             self._drafting.end(name)
         if short:
             self.fleet.send(flight)
-
-    def _check(self, request_id: str, *, tokens: Sequence[int], new: int) -> None:
-        vocab, most = self.folder.vocab, self.max_length
-        asked.check(request_id, tokens=tokens, new=new, vocab=vocab, max_length=most)
 
     def _warm_up(self) -> None:
         """Makes each server compile its kernels on short requests, then resets all counters."""

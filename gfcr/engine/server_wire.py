@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from math import nan
 from typing import Any, Final, TypeAlias, TypeVar, final
 
 from gfcr.engine.server_laws import law_of
@@ -19,7 +20,7 @@ from gfcr.speculation.base import Law
 T = TypeVar("T")
 
 GENERATE: Final = "/inference/v1/generate"
-ABORT: Final = "/inference/v1/abort_requests"
+_HEALTH: Final = "/health"
 _CONNECT_S: Final = 10.0
 _POLL_S: Final = 0.2
 _NUMBERS: Final = itertools.count()
@@ -43,6 +44,8 @@ class Event:
     """The likeliest tokens at each sampled one, if the request asked for them."""
     finish: str | None = None
     """Finish reason in vLLM's words: stop, length, abort or error."""
+    policies: tuple[str, ...] = ()
+    """Versions of the weights that sampled the request, as vLLM says at its end."""
     refused: str = ""
     """Why the server refused the request."""
     lost: str = ""
@@ -82,7 +85,7 @@ class Wire:
 
     def stream(self, key: str, body: Mapping[str, Any]) -> None:
         """Starts a request; what it delivers is put into `events` under its key."""
-        self._loop.call_soon_threadsafe(self._begin, key, dict(body))
+        self._loop.call_soon_threadsafe(self._keep, key, self._stream(key, dict(body)))
 
     def greet(
         self, url: Callable[[], str], *, failed: Callable[[], str], patience_s: float
@@ -97,9 +100,9 @@ class Wire:
         greeting = self._greet(url, failed=failed, patience_s=patience_s)
         self._loop.call_soon_threadsafe(lambda: self._keep(self.name, greeting))
 
-    def drop(self, *keys: str) -> None:
-        """Drops streams, and tells the server to abort their requests."""
-        self._loop.call_soon_threadsafe(self._end, keys)
+    def drop(self, key: str) -> None:
+        """Drops a stream; vLLM aborts the request of a connection that is closed."""
+        self._loop.call_soon_threadsafe(self._end, key)
 
     def ask(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Sends a POST (a GET without a body) and waits for the answer.
@@ -126,9 +129,6 @@ class Wire:
 
     # ------------------------------------------------------------ in the thread
 
-    def _begin(self, key: str, body: dict[str, Any]) -> None:
-        self._keep(key, self._stream(key, body))
-
     def _keep(self, key: str, coroutine: Coroutine[Any, Any, None]) -> None:
         self._tasks[key] = self._loop.create_task(self._kept(key, coroutine))
 
@@ -151,7 +151,7 @@ class Wire:
             # A server that has just begun to listen may answer late: it is asked again.
             with contextlib.suppress(EngineError, TimeoutError):
                 if self.url:
-                    await asyncio.wait_for(self._ask("/health", None), _CONNECT_S)
+                    await asyncio.wait_for(self._ask(_HEALTH, None), _CONNECT_S)
                     self.events.put(Event(key=self.name, up=True))
                     return
             if time.monotonic() > until:
@@ -160,16 +160,9 @@ class Wire:
             await asyncio.sleep(_POLL_S)
         self.events.put(Event(key=self.name, lost=why))
 
-    def _end(self, keys: tuple[str, ...]) -> None:
-        live = [task for key in keys if (task := self._tasks.pop(key, None))]
-        for task in live:
+    def _end(self, key: str) -> None:
+        if (task := self._tasks.pop(key, None)) is not None:
             task.cancel()
-        if live:
-            self._loop.create_task(self._abort([*keys]))
-
-    async def _abort(self, keys: list[str]) -> None:
-        with contextlib.suppress(EngineError):  # a closed connection aborts too
-            await self._ask(ABORT, {"request_ids": keys})
 
     async def _stream(self, key: str, body: dict[str, Any]) -> None:
         import aiohttp
@@ -178,6 +171,7 @@ class Wire:
         post = self._opened().post
         async with post(self.url + GENERATE, json=body, timeout=waits) as answer:
             if answer.status != 200:
+                await self._ask(_HEALTH, None)
                 self.events.put(Event(key=key, refused=await answer.text()))
                 return
             ended, asked = False, int(body["sampling_params"].get("logprobs") or 0)
@@ -186,6 +180,8 @@ class Wire:
                 if line.startswith(b"data: {"):
                     event = _read(key, json.loads(line[6:]), asked=asked)
                     ended = ended or event.finish is not None or bool(event.refused)
+                    if event.refused:
+                        await self._ask(_HEALTH, None)
                     self.events.put(event)
             if not ended:
                 self.events.put(Event(key=key, lost="the stream ended"))
@@ -209,7 +205,10 @@ class Wire:
             async with asking(self.url + path, **given) as answer:
                 text = await answer.text()
                 if answer.status != 200:
-                    raise EngineError(f"{self.url}{path} answered {answer.status}: {text[:400]}")
+                    if path != _HEALTH:  # which a server whose engine has died refuses too
+                        await self._ask(_HEALTH, None)
+                    kind = LostServerError if path == _HEALTH else EngineError
+                    raise kind(f"{self.url}{path} answered {answer.status}: {text[:400]}")
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             why = f"{type(error).__name__}: {error}"
             raise LostServerError(f"{self.url}{path} gives no answer ({why}).") from error
@@ -222,13 +221,13 @@ class Wire:
         import aiohttp
 
         if self._session is None:
-            limits = aiohttp.ClientTimeout(
+            waits = aiohttp.ClientTimeout(
                 total=None, sock_connect=_CONNECT_S, sock_read=self._timeout_s
             )
             # A server closes what was idle for 5 s, a busy one also when the next request is there
             # already and only not read yet: no connection is used twice.
             many = aiohttp.TCPConnector(limit=0, force_close=True)
-            self._session = aiohttp.ClientSession(timeout=limits, connector=many)
+            self._session = aiohttp.ClientSession(timeout=waits, connector=many, read_bufsize=2**27)
         return self._session
 
     async def _close(self) -> None:
@@ -251,7 +250,9 @@ def _read(key: str, said: Mapping[str, Any], *, asked: int) -> Event:
     return Event(
         key=key,
         tokens=tuple(choice.get("token_ids") or ()),
-        logprobs=tuple(float(each["logprob"]) for each in content),
+        # JSON has none, so that vLLM says -9999.
+        logprobs=tuple(p if (p := each["logprob"]) > -9999 else nan for each in content),
         law=law_of(content, most=asked - 1) if asked > 1 and content else None,
         finish=choice.get("finish_reason"),
+        policies=tuple(span["version"] for span in choice.get("weight_versions") or ()),
     )

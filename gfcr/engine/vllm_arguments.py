@@ -35,7 +35,7 @@ def arguments(
         "served_model_name": "policy",
         "weight_transfer_config": {"backend": DISK},
         "worker_extension_cls": EXTENSION,
-        # vLLM 0.32.0 has the route by which requests are aborted only with this option.
+        # vLLM 0.32.0 has the route of tokens only with this option.
         "enable_scale_out": True,
         "disable_uvicorn_access_log": True,
     }

@@ -7,6 +7,7 @@ dictionaries and process-wide metrics are not needed, and each engine keeps coun
 import gc
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, ClassVar, Final, TypeAlias, final
 
 import numpy as np
@@ -76,15 +77,16 @@ class VllmEngine:
         self.folder = folder
         self.version, self.max_length = 0, max_length
         self._vocab: int = llm.model_config.get_vocab_size()
+        self._check = partial(asked.check, vocab=self._vocab, max_length=max_length)
         self.fixes = fixes
         self._translate = translate
         self._live: dict[str, tuple[int, ...]] = {}
         self._scores: dict[str, Scored] = {}
         self._held: list[Delta] = []
         self._count = EngineStats()
-        drafting = Drafting(drafter, max_length=max_length, eos=folder.eos)
+        self._drafting = Drafting(drafter, max_length=max_length, eos=folder.eos)
         self._speculation = Speculation(
-            drafting, core=self._core, runner=self._runner, vocab=self._vocab
+            self._drafting, core=self._core, runner=self._runner, vocab=self._vocab
         )
         self._sleep = Sleep(llm, runner=self._runner, level=sleep)
         VllmEngine._open = self
@@ -107,9 +109,8 @@ class VllmEngine:
         if request.id in self._live:
             raise EngineError(f"request id '{request.id}' is in flight: give each request its own.")
         self._check(request.id, tokens=request.tokens, new=request.sampling.max_tokens)
-        self._add(self._ask(request))
-        self._live[request.id] = request.tokens
-        self._speculation.begin(request)
+        self._send(request)
+        self._drafting.begin(request)
 
     def step(self) -> Sequence[Delta]:
         if not self._live and not self._held:
@@ -125,7 +126,7 @@ class VllmEngine:
         gone = [i for i in named if self._live.pop(i, None) is not None]
         self._core.abort_requests(gone)
         for i in gone:
-            self._speculation.end(i)
+            self._drafting.end(i)
         # Tokens that nobody hears of would be in no bin of the ledger.
         unheard = sum(len(d.tokens) for d in self._held if d.request_id in named)
         self._count -= EngineStats(generated_tokens=unheard)
@@ -218,6 +219,10 @@ class VllmEngine:
         eos = () if request.endless else self.folder.eos
         return self._translate(self.llm, request, eos=eos, score=score, logprobs=record)
 
+    def _send(self, request: Request) -> None:
+        self._add(self._ask(request))
+        self._live[request.id] = request.tokens
+
     def _add(self, queued: Any) -> None:
         self._sleep.check()
         self._core.add_request(*self._core.preprocess_add_request(queued))
@@ -256,7 +261,7 @@ class VllmEngine:
         if output.finish_reason is not None:
             finish = FINISH[int(output.finish_reason)]
             del self._live[request_id]
-            self._speculation.end(request_id)
+            self._drafting.end(request_id)
         return Delta(
             request_id=request_id,
             tokens=tokens,
@@ -265,15 +270,11 @@ class VllmEngine:
             finish=finish,
         )
 
-    def _check(self, request_id: str, *, tokens: Sequence[int], new: int) -> None:
-        vocab, most = self._vocab, self.max_length
-        asked.check(request_id, tokens=tokens, new=new, vocab=vocab, max_length=most)
-
     def _warm_up(self) -> None:
-        """Runs what vLLM compiles at first use, so that no caller's clock meets it."""
+        """Runs what vLLM compiles at first use, which no caller's clock and no drafter sees."""
         sampling = Sampling(max_tokens=min(8, self.max_length - 1))
         for i in range(2):
-            self.submit(Request(id=f"warm-{i}", tokens=(0,), sampling=sampling, seed=i))
+            self._send(Request(id=f"warm-{i}", tokens=(0,), sampling=sampling, seed=i))
         while self._live:
             self._advance()
         self._core.reset_prefix_cache()

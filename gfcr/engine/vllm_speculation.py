@@ -11,7 +11,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from gfcr.engine import vllm_fixes
-from gfcr.engine.base import EngineStats, Request
+from gfcr.engine.base import EngineStats
 from gfcr.engine.drafting import Drafting
 from gfcr.errors import asking
 from gfcr.speculation.base import NOTHING, BuiltIn, Draft, Drafter, Law
@@ -62,10 +62,6 @@ class Speculation:
         """Returns how many likeliest tokens' log-probs the engine must report per sampled token."""
         return min(self._drafting.record, self._vocab)
 
-    def begin(self, request: Request) -> None:
-        """Registers a request that was submitted."""
-        self._drafting.begin(request)
-
     def emitted(self, request_id: str, *, tokens: Sequence[int], logprobs: Any) -> None:
         """Records tokens that a request gained; `logprobs` are vLLM's lists, or None."""
         law = None
@@ -75,10 +71,6 @@ class Speculation:
             logprobs_TM = np.asarray(logprobs.logprobs[: len(tokens), 1:], np.float32)
             law = Law(ids_TM=ids_TM, probs_TM=np.exp(logprobs_TM))
         self._drafting.emitted(request_id, tokens=tokens, law=law)
-
-    def end(self, request_id: str) -> None:
-        """Removes a request that has ended, and shows it to the drafter."""
-        self._drafting.end(request_id)
 
     def close(self) -> None:
         """Restores vLLM's own rule for rejected drafts."""

@@ -71,6 +71,6 @@ class Abort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cap:
-    """Changes how many more tokens the running request may sample."""
+    """Changes how many more tokens the running request may sample, within its rollout's cap."""
 
     max_tokens: int

@@ -160,8 +160,8 @@ class LiveTrajectory(Columns):
 
     def limit(self, max_tokens: int) -> int:
         """Bounds the tokens the continuation may still gain; returns the cap of its request."""
-        self._until = len(self.tokens) + max_tokens
-        return self._gained + max_tokens
+        self._until = len(self.tokens) + min(max_tokens, self._room)
+        return self._gained + self._until - len(self.tokens)
 
     def stop(self, *, new: int) -> bool:
         """Ends the continuation if the last `new` tokens complete a stop; tells whether they do.

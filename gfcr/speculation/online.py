@@ -103,6 +103,9 @@ class Online(DraftWeights, Observer):
     # ------------------------------------------------------------ learning
 
     def finished(self, row: Row, *, law: Law | None) -> None:
+        # Dropped before its first token: having no law, it would cost a round those of all others.
+        if len(row.tokens_T) == row.prompt_length:
+            return
         self._seen[row.request_id] = Example(
             tokens_T=row.tokens_T.astype(np.int32),
             prompt_length=row.prompt_length,

@@ -25,8 +25,6 @@ from gfcr.values.ranges import Count, DraftLength
 
 LENIENCE: Final = exp(0.5)
 """Lenience of the released code (its flag `bias 0.5`)."""
-LONGEST: Final = 128
-"""Most draft tokens that vLLM verifies at once."""
 
 
 @final
@@ -45,6 +43,7 @@ class SpecRl(Proposer, Observer):
     """
 
     paper: ClassVar[str] = "2509.23232"
+    one_batch: ClassVar[bool] = True
     record: ClassVar[int] = 20
 
     draft_length: DraftLength = 32
@@ -169,6 +168,9 @@ class SpecRl(Proposer, Observer):
             for r in self.memory.get(row.prompt_id, ())
             if r.context == asked and (not self.same_slot or r.slot == row.slot)
         ]
+        for response in pool:
+            if response.holder not in self._followers:  # it was in flight at a checkpoint
+                response.holder = ""
         return Follower(row.request_id, pool=pool, again=self.exact and self.rematch)
 
     def _forget(self, step: int) -> None:

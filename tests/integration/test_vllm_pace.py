@@ -14,7 +14,7 @@ from gfcr.engine.base import Delta, Request
 from gfcr.engine.vllm import Vllm
 from gfcr.engine.vllm_loop import VllmEngine
 from gfcr.speculation.auto import Auto
-from gfcr.speculation.base import Draft, Drafter, Proposer, Row, Step, Target
+from gfcr.speculation.base import Draft, Drafter, Law, Proposer, Row, Step, Target
 from gfcr.speculation.draft_model import DraftModel
 from gfcr.speculation.ngram import Ngram
 from gfcr.speculation.suffix import Suffix
@@ -34,9 +34,14 @@ RUNNING = 8
 class Again(Proposer):
     """Proposes what followed the last token at its previous place."""
 
+    ended: list[str] = field(init=False, default_factory=list[str])
+
     @property
     def max_draft(self) -> int:
         return K
+
+    def finished(self, row: Row, *, law: Law | None) -> None:
+        self.ended.append(row.request_id)
 
     def propose(self, rows: Sequence[Row]) -> Sequence[Draft]:
         return [Draft(tokens=_after(row.tokens_T.tolist())) for row in rows]
@@ -182,6 +187,8 @@ def test_the_pace_is_kept_and_no_token_changes(
         steered.restart(lambda step: K)
         assert greedy(engine, budget=0) == expected
         assert not steered.paces and not steered.steps, "evaluation teaches nothing"
+        if isinstance(steered.drafter, Again):  # nor does the warm-up
+            assert len(steered.drafter.ended) == 6 + 24 and min(steered.drafter.ended) == "r0"
 
 
 def agreement(draft: Path, completions: list[list[int]]) -> list[list[bool]]:

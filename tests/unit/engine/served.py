@@ -13,6 +13,7 @@ from gfcr.engine.server_weights import received
 from gfcr.errors import EngineError
 
 VOCAB = 50
+DEAD = {"error": {"message": "EngineCore encountered an issue", "code": 500}}
 
 
 def next_token(tokens: list[int], *, seed: int = 0) -> int:
@@ -29,6 +30,8 @@ class Served:
     dies_after: int | None = None
     """Pieces of streams until every connection is cut."""
     hangs_after: int | None = None
+    breaks_after: int | None = None
+    """Pieces of streams until its engine is dead, which it says of every question."""
     refuses: str = ""
     status: int = 400
     """With which it refuses."""
@@ -40,16 +43,23 @@ class Served:
     """Whether it cuts the connection of every request."""
     dies_loading: bool = False
     """Whether it cuts the connection when it is given weights."""
+    numberless: bool = False
+    """Whether its log-probs are no numbers, for which vLLM says -9999."""
+    bulk: int = 0
+    """Further bytes of each piece."""
     garbles: bool = False
     """Whether what it streams cannot be read."""
     slow: int = 0
     """Questions after its health that it is too busy to answer."""
     meets: threading.Barrier | None = None
     """Where it waits for another one when it is given weights."""
+    holds: int = 0
+    """Times that it cannot yet empty its cache, which requests hold."""
     lies: bool = False
     """About the version of its weights."""
     asked: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     aborted: list[str] = field(default_factory=list[str])
+    """Requests whose connection was closed before their end."""
     loaded: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     version: str = "default"
     drafts: dict[str, Any] | None = None
@@ -79,16 +89,15 @@ class Served:
 
     def _run(self, ready: threading.Event) -> None:
         asyncio.set_event_loop(self._loop)
-        app = web.Application()
+        app = web.Application(middlewares=[self._living])
         app.router.add_post("/inference/v1/generate", self._generate)
-        app.router.add_post("/inference/v1/abort_requests", self._abort)
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/weight_info", self._info)
         app.router.add_get("/health", self._health)
         app.router.add_post("/collective_rpc", self._inside)
         for name in ("start_weight_update", "update_weights", "finish_weight_update"):
             app.router.add_post(f"/{name}", self._weights)
-        app.router.add_post("/reset_prefix_cache", self._weights)
+        app.router.add_post("/reset_prefix_cache", self._reset)
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         self._loop.run_until_complete(runner.setup())
         site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -98,6 +107,16 @@ class Served:
         self.url = f"http://127.0.0.1:{port}"
         ready.set()
         self._loop.run_forever()
+
+    @property
+    def broken(self) -> bool:
+        return self.breaks_after is not None and self.pieces >= self.breaks_after
+
+    @web.middleware
+    async def _living(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        if self.broken:
+            return web.json_response(DEAD, status=503 if request.path == "/health" else 500)
+        return await handler(request)
 
     async def _generate(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
@@ -129,6 +148,9 @@ class Served:
                 return answer
             if self.truncates_after is not None and self.pieces >= self.truncates_after:
                 return answer
+            if self.broken:
+                await answer.write(f"data: {json.dumps(DEAD)}\n\n".encode())
+                break
             self.pieces += 1
             token = next_token(tokens, seed=params.get("seed") or 0 if self.heeds else 0)
             tokens.append(token)
@@ -138,19 +160,23 @@ class Served:
             choice = {
                 "token_ids": [token],
                 "finish_reason": finish,
+                "weight_versions": [{"version": self.version}] if finish else None,
                 "logprobs": {"content": [_said(token, most=params.get("logprobs", 0))]},
+                "bulk": "x" * self.bulk,
             }
+            if self.numberless:
+                choice["logprobs"] = {"content": [{"token_id": token, "logprob": -9999.0}]}
             piece = "{" if self.garbles else json.dumps({"choices": [choice]})
-            await answer.write(f"data: {piece}\n\n".encode())
+            try:
+                await answer.write(f"data: {piece}\n\n".encode())
+            except ConnectionError:
+                self.aborted.append(body["request_id"])
+                return answer
             await asyncio.sleep(self.slow_s)
             if finish:
                 break
         await answer.write(b"data: [DONE]\n\n")
         return answer
-
-    async def _abort(self, request: web.Request) -> web.Response:
-        self.aborted += (await request.json())["request_ids"]
-        return web.Response()
 
     async def _metrics(self, request: web.Request) -> web.Response:
         lines = {"iteration_tokens_total_count": self.pieces, "prompt_tokens_total": 7.0}
@@ -187,6 +213,10 @@ class Served:
 
     async def _info(self, request: web.Request) -> web.Response:
         return web.json_response({"weight_version": "9" if self.lies else self.version})
+
+    async def _reset(self, request: web.Request) -> web.Response:
+        self.holds -= 1
+        return web.json_response({"success": self.holds < 0})
 
     async def _weights(self, request: web.Request) -> web.Response:
         body = await request.json()

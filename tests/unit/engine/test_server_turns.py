@@ -85,6 +85,7 @@ def test_rollouts_make_room_for_what_is_served_once_an_update(tmp_path: Path) ->
     assert route.memory.cuts == 1 and route.evicted(servers) == []
     route.gate.served(due_s=INF, held=0)
     assert route.choose(flight("next").request, servers=servers) == 1, "frozen"
+    assert route.choose(flight("next").request, servers=[Server()]) is None, "until the update"
     route.forget()
     assert route.choose(flight("another").request, servers=servers) == 0, "the update is over"
 
@@ -115,5 +116,7 @@ def test_what_cannot_be_is_refused() -> None:
         Rose().check(None)
     with pytest.raises(ConfigError, match=r"those of 1 servers, there are 2"):
         Rose(gate="g", cores=["0"])
+    with pytest.raises(ConfigError, match=r"dedicated=0"):  # what is evicted would wait for ever
+        Rose(gate="g", dedicated=0)
     with pytest.raises(ConfigError, match="no list of cores"):
         Rose(gate="g", cores=["0", "x"])

@@ -147,10 +147,11 @@ def test_watchers_see_each_step_of_each_rollout_until_one_ends_it(action: Any) -
 
 
 def test_a_cap_of_a_watcher_is_the_engine_s() -> None:
-    on = ground(None, Notes(action=Cap(max_tokens=2)), length=9)
-    start(on)
-    (group,) = on.runner.finish()
-    assert [len(r) for r in group.rollouts] == [9, 5]
+    for most, length in ((2, 5), (20, 9)):  # but not beyond the rollout's own
+        on = ground(None, Notes(action=Cap(max_tokens=most)), length=9)
+        start(on)
+        (group,) = on.runner.finish()
+        assert [len(r) for r in group.rollouts] == [9, length]
 
 
 def test_a_cut_of_a_group_that_more_is_sampled_for_gives_back_the_first_ones_too() -> None:

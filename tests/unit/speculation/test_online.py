@@ -66,13 +66,16 @@ def test_lessons_come_back_as_they_were_written(tmp_path: Path, known: bool) -> 
             assert np.array_equal(a.law.probs_TM, b.law.probs_TM)
 
 
-def test_what_waits_for_a_round_survives_a_checkpoint_and_keeps_to_the_pool() -> None:
+def test_what_waits_for_a_round_survives_a_checkpoint_and_keeps_to_the_pool(tmp_path: Path) -> None:
     part = Online(model="draft", every=3, pool=20)
     for i in range(8):
         finished(part, i)
     state = part.state_dict()
     again = Online(model="draft", every=3, pool=20)
     again.load_state_dict(state)
+    part.finished(row(8, length=2), law=None)  # dropped before it had sampled a token
+    lessons.save([*part.state_dict()["seen"].values()], file=tmp_path / "lesson")
+    assert all(e.law is not None for e in lessons.load(tmp_path / "lesson"))
     kept = [f"g/{i}#0" for i in (5, 6, 7)]  # 18 tokens of at most 20
     assert list(state["seen"]) == kept == list(again.state_dict()["seen"])
 

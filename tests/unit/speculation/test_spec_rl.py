@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from gfcr import registry
 from gfcr import strategy as strategies
 from gfcr.engine.base import Request
 from gfcr.engine.fake import EOS, Fake, FakeEngine
+from gfcr.engine.toy_law import toy_law
 from gfcr.errors import ConfigError
+from gfcr.schedule.ahead import Ahead
 from gfcr.speculation.base import Draft, Law, Row
 from gfcr.speculation.responses import Follower, Response
 from gfcr.speculation.spec_rl import SpecRl
@@ -23,6 +26,7 @@ from gfcr.stages import Harvest
 from gfcr.testing import factories as make
 from gfcr.types import Sampling
 from tests.cases import over
+from tests.schedules import LAST, Work, trained
 
 PROMPT = (5, 4)
 SAMPLING = Sampling(max_tokens=4)
@@ -341,6 +345,16 @@ def test_memory_goes_on_after_a_restart() -> None:
     other = engine(again)
     assert visit(other, again, step=1) == visit(fake, drafter, step=1)
     assert again.metrics() == drafter.metrics() and other.stats().accepted_tokens > 0
+    # What a request in flight at the checkpoint followed is free for whoever comes after it.
+    drafter, again = SpecRl(draft_length=1), SpecRl()
+    visit(fake := engine(drafter), drafter, step=0, prompts=1, group=1)
+    asked = Request(id="a", tokens=PROMPT, sampling=SAMPLING, prompt_id="p0", slot="/0")
+    fake.submit(asked)
+    fake.step()
+    again.load_state_dict(pickle.loads(pickle.dumps(drafter.state_dict())))
+    (other := engine(again)).submit(replace(asked, id="b"))
+    other.step()
+    assert other.stats().drafts == 1 == fake.stats().drafts
 
 
 def response(tokens: Sequence[int], *, name: str = "0:0:p/0#0") -> Response:
@@ -442,3 +456,21 @@ def test_a_run_reuses_its_rollouts_when_prompts_come_back() -> None:
     assert run.engine.stats().accepted_tokens > 0 and run.tokens()["remainder"] == 0
     held = run.strategy.drafter.memory  # type: ignore[union-attr]
     assert all(r.step == 2 for made in held.values() for r in made) and len(held) == 4
+    # Under a schedule that begins the next batch meanwhile no sibling is a response to follow.
+    plan, most = strategies.load("spec_rl", group_size=8), {"prompts": 4, "max_tokens": 40}
+    task = make.CoinTask(rates=(0.4, 0.6))
+    ahead = Work(make.pipeline(plan, task=task, engine={"max_running": 4}, on=at_rest, **most))
+    schedule = registry.find("schedule", "async")(staleness=1)
+    with Ahead(ahead, schedule=schedule, last=LAST, beside=False) as source:
+        made = [s.rollout for batch in trained(source) for s in batch.samples]
+    begun = [(r.group_id, *r.tokens_T[:6].tolist()) for r in made if len(r) >= 6]
+    assert len({*begun}) == len(begun) > 100, "one is its sibling's copy"
+
+
+def at_rest(fake: Any) -> Any:
+    """Its law stays that of version 0."""
+    law: dict[str, Any] = {"letters": 16, "mean_length": 20.0}
+    fake.probabilities = lambda context, *, sampling: toy_law(
+        7, 0, tuple(context[-2:]), sampling=sampling, **law
+    )
+    return fake
