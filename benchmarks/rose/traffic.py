@@ -5,10 +5,9 @@ became of it.
 """
 
 import json
-import os
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, final
@@ -23,8 +22,6 @@ from gfcr.process.worker import Worker
 from gfcr.speculation.cost import PassCost
 
 _MODULE: Final = "benchmarks.rose.traffic"
-_NICE: Final = -10
-"""Priority of the client, which shares its core with a server of rollouts."""
 
 
 @final
@@ -106,9 +103,6 @@ def sending(traffic: Traffic, *, log: Path) -> Generator[Sender]:
 
 def main() -> None:
     """Sends what stdin says."""
-    # What the client itself waits for a core is no latency of serving; only root may set it.
-    with suppress(PermissionError):
-        os.setpriority(os.PRIO_PROCESS, 0, _NICE)
     told = json.load(sys.stdin)
     trace = Trace(**told["trace"])
     gate = Gate(told["gate"]) if told["gate"] else None

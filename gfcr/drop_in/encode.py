@@ -6,8 +6,8 @@ from typing import Any, Final, cast, final
 
 from gfcr.errors import ConfigError
 from gfcr.loop.known import PLAIN
+from gfcr.tasks.base import TURNS
 from gfcr.tasks.codec import HfCodec
-from gfcr.tasks.turns import TURNS
 from gfcr.train.rollout_func import TrlPrompt
 from gfcr.types import Prompt, Sampling
 

@@ -5,9 +5,8 @@ from typing import final
 
 from gfcr.errors import shown
 from gfcr.generate.environments.base import Observation
-from gfcr.handles import EPISODE, STATE, STEP_REWARD, Verdict
+from gfcr.handles import EPISODE, STATE, STEP_REWARD, TURNS, Verdict
 from gfcr.stages import Session, Trajectory
-from gfcr.tasks.turns import TURNS
 from gfcr.values.numbers import real
 
 

@@ -13,7 +13,7 @@ from gfcr.handles.harvest import (
 from gfcr.handles.jobs import Job, Plan
 from gfcr.handles.posed import PROPOSE, SOLVE, Posed, kind_of, role_of
 from gfcr.handles.session import Sampled, Scratch, Session, Trajectory, Verdict
-from gfcr.handles.view import Scored, View
+from gfcr.handles.view import TOOLS, TURNS, Scored, View
 from gfcr.values.notes import EPISODE, JUDGED, REWARDS, STATE, STEP_REWARD
 
 __all__ = [
@@ -25,6 +25,8 @@ __all__ = [
     "SOLVE",
     "STATE",
     "STEP_REWARD",
+    "TOOLS",
+    "TURNS",
     "Abort",
     "Cap",
     "Halt",

@@ -2,12 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from gfcr.handles.jobs import Job
 from gfcr.types import Floats, Group, Ints, Prompt, Sampling
+
+TURNS: Final = "gfcr.turns"
+"""Key in a prompt's `meta` of the conversation that it is, where it is one."""
+TOOLS: Final = "gfcr.tools"
+"""Key in a prompt's `meta` of the tools that the conversation offers, where it offers any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

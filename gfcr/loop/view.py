@@ -7,12 +7,11 @@ from typing import Any, Final, cast, final
 import numpy as np
 
 from gfcr import seeds
-from gfcr.handles import Scored
+from gfcr.handles import TURNS, Scored
 from gfcr.loop.floor import Floor
 from gfcr.loop.stream import Prompts
 from gfcr.stages import Job, View
-from gfcr.tasks.rows import encoded
-from gfcr.tasks.turns import TURNS
+from gfcr.tasks.base import encoded
 from gfcr.types import Floats, Group, Prompt, Sampling
 
 

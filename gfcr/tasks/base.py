@@ -8,11 +8,12 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
 
 from gfcr.errors import TaskError
-from gfcr.handles import Posed, Verdict
+from gfcr.handles import TOOLS, TURNS, Posed, Verdict
 from gfcr.part import Part
+from gfcr.tasks.turns import asked
 from gfcr.types import Prompt
 
-__all__ = ["Asked", "Codec", "Posed", "Problems", "Task", "Verdict"]
+__all__ = ["TURNS", "Asked", "Codec", "Posed", "Problems", "Task", "Verdict", "encoded"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,3 +172,25 @@ def _cannot_ask(task: Task) -> TaskError:
         f"task {type(task).__name__} cannot be asked for problems: give one that can, such as "
         "programs, or `kinds`, `ask` and `pose` of its own."
     )
+
+
+def encoded(text: str, *, meta: Mapping[str, Any], codec: Codec) -> tuple[int, ...]:
+    """Encodes a prompt, in the place of what the user says last in the conversation of its `meta`.
+
+    Raises:
+        TaskError: the conversation ends with another's turn, and the text is not what it asks; or
+            the codec has no chat template.
+    """
+    if not (told := meta.get(TURNS)):
+        return codec.prompt(text)
+    *before, last = told
+    if last["role"] == "user":
+        last = {**last, "content": text}
+    elif text != asked(told):
+        raise TaskError(
+            "a conversation is worded anew in what its user says last, and this one ends with a "
+            f"turn of '{last['role']}': leave dataset.template, or the part that does so, out."
+        )
+    if (render := getattr(codec, "conversation", None)) is None:
+        raise TaskError("prompts are conversations, which need a model: this engine has none.")
+    return render([*before, last], tools=meta.get(TOOLS, ()))

@@ -8,14 +8,14 @@ from typing import Annotated, Any, final
 from annotated_types import Interval
 
 from gfcr.errors import ConfigError, TaskError
+from gfcr.handles import TOOLS, TURNS
 from gfcr.tasks import rows
-from gfcr.tasks.base import Asked, Codec, Problems, Task, Verdict
+from gfcr.tasks.base import Asked, Codec, Problems, Task, Verdict, encoded
 from gfcr.tasks.codec import HfCodec
 from gfcr.tasks.functions import Function
 from gfcr.tasks.rewards import EVALUATED, Rewards, scorer
 from gfcr.tasks.rows import Row
 from gfcr.tasks.table import Columns, Read, read
-from gfcr.tasks.turns import TOOLS, TURNS
 from gfcr.tasks.verifiers.base import ANSWERS, Scorer
 from gfcr.types import Prompt
 from gfcr.values.ranges import File, Finite, Fraction, Natural, Text, Word
@@ -245,7 +245,7 @@ class Dataset(Task):
         more = {ANSWERS: row.answers} if others else {}
         told = {k: v for k, v in {TURNS: row.turns, TOOLS: row.tools}.items() if v}
         try:
-            tokens = rows.encoded(text, meta=told, codec=codec)
+            tokens = encoded(text, meta=told, codec=codec)
         except TaskError as error:
             raise TaskError(f"row {row.number}: {error}") from error
         held = {**columns, **more, **told, **meta}

@@ -12,8 +12,8 @@ from typing import Any, Final, cast, final
 
 from gfcr import registry
 from gfcr.errors import ConfigError, shown
+from gfcr.handles import TURNS
 from gfcr.tasks.base import Asked, Verdict, first_line
-from gfcr.tasks.turns import TURNS
 from gfcr.tasks.verifiers.base import ANSWERS, Scorer
 from gfcr.types import Prompt
 

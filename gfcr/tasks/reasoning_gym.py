@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import Annotated, Any, ClassVar, Final, final
 
@@ -78,9 +79,11 @@ class ReasoningGym(Task):
         answer = text.rpartition(self.marker)[2] if self.marker else text
         missing = bool(self.marker) and self.marker not in text
         held: Mapping[str, Any] = prompt.meta
-        scorer = make(self.dataset, options=self._options(held.get("level")), seed=0, size=1)
-        given = None if missing else answer.strip()
-        return Verdict(reward=float(scorer.score_answer(answer=given, entry=held["entry"])))
+        level, given = held.get("level"), None if missing else answer.strip()
+        if level not in self._scorers:
+            self._scorers[level] = make(self.dataset, options=self._options(level), seed=0, size=1)
+        score = self._scorers[level].score_answer(answer=given, entry=held["entry"])
+        return Verdict(reward=float(score))
 
     def at_level(self, codec: Codec, *, level: int, seed: int) -> Prompt:
         """Makes a question at a level of the library's curriculum; see `Task.at_level`.
@@ -99,6 +102,11 @@ class ReasoningGym(Task):
             f"reasoning_gym.dataset={self.dataset}: of {_TRIES} questions of level {level} all are "
             "held out: make the dataset wider in config."
         )
+
+    @cached_property
+    def _scorers(self) -> dict[int | None, Any]:
+        """Datasets by level, made once for all answers."""
+        return {}
 
     def _options(self, level: int | None) -> Mapping[str, Any]:
         """Returns the options by which the dataset makes and scores, those of a level if given."""

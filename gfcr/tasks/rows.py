@@ -9,7 +9,7 @@ from typing import Any, Final, final, overload
 
 from gfcr.errors import TaskError, did_you_mean, near_file
 from gfcr.tasks.base import Codec
-from gfcr.tasks.turns import TOOLS, TURNS, Turn, asked
+from gfcr.tasks.turns import Turn
 from gfcr.types import Prompt
 
 _FORMATS: Final = {".json": "json", ".jsonl": "json", ".csv": "csv", ".parquet": "parquet"}
@@ -111,28 +111,6 @@ def open_table(path: str, *, subset: str, split: str, texts: Sequence[str] = ())
             "on the Hub (which needs a network the first time)."
         ) from error
     return _split(found, split=split, path=path)
-
-
-def encoded(text: str, *, meta: Mapping[str, Any], codec: Codec) -> tuple[int, ...]:
-    """Encodes a prompt, in the place of what the user says last in the conversation of its `meta`.
-
-    Raises:
-        TaskError: the conversation ends with another's turn, and the text is not what it asks; or
-            the codec has no chat template.
-    """
-    if not (told := meta.get(TURNS)):
-        return codec.prompt(text)
-    *before, last = told
-    if last["role"] == "user":
-        last = {**last, "content": text}
-    elif text != asked(told):
-        raise TaskError(
-            "a conversation is worded anew in what its user says last, and this one ends with a "
-            f"turn of '{last['role']}': leave dataset.template, or the part that does so, out."
-        )
-    if (render := getattr(codec, "conversation", None)) is None:
-        raise TaskError("prompts are conversations, which need a model: this engine has none.")
-    return render([*before, last], tools=meta.get(TOOLS, ()))
 
 
 def check_characters(rows: Sequence[Row], *, codec: Codec, template: str) -> None:

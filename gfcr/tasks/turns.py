@@ -10,10 +10,6 @@ from gfcr.errors import TaskError, did_you_mean, shown
 Turn: TypeAlias = Mapping[str, Any]
 """One message: `role`, `content`, and what else a chat template reads of it."""
 
-TURNS: Final = "gfcr.turns"
-"""Key in a prompt's `meta` of the conversation that it is, where it is one."""
-TOOLS: Final = "gfcr.tools"
-"""Key in a prompt's `meta` of the tools that the conversation offers, where it offers any."""
 FIELDS: Final = (
     *("role", "content", "name", "tool_calls", "tool_call_id"),
     *("reasoning_content", "thinking"),

@@ -10,8 +10,9 @@ import numpy as np
 
 from gfcr.drop_in.encode import prompt_of
 from gfcr.drop_in.rewards import rows_of
+from gfcr.handles import TURNS
 from gfcr.loop.known import digest
-from gfcr.tasks.turns import TURNS, asked, conversation
+from gfcr.tasks.turns import asked, conversation
 from gfcr.testing import factories as make
 from gfcr.train import state_file
 from tests.cases import over

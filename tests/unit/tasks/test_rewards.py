@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from gfcr.errors import ConfigError, TaskError
+from gfcr.handles import TURNS
 from gfcr.loop.scoring import Desk, verify_safely
 from gfcr.loop.together import verify_all
 from gfcr.tasks.base import Asked, Verdict
 from gfcr.tasks.codec import CharCodec
 from gfcr.tasks.dataset import Dataset
-from gfcr.tasks.turns import TURNS
 from gfcr.tasks.verifiers.base import ANSWERS, best
 from gfcr.types import Prompt
 
