@@ -4,7 +4,7 @@ OmegaConf is imported where it is used, so that `gfcr --help` does not load it.
 """
 
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -44,7 +44,8 @@ def layers(path: str | Path) -> list[tuple[Path, dict[str, Any]]]:
 
 
 def _layers(here: Path, *, above: tuple[Path, ...]) -> list[tuple[Path, dict[str, Any]]]:
-    here = own if (own := here / "config.yaml").is_file() else here  # a run's folder
+    with suppress(OSError, ValueError):  # a name that no file can have: `read` says so
+        here = own if (own := here / "config.yaml").is_file() else here  # a run's folder
     try:
         values = reading.read(here)
     except ConfigError as error:

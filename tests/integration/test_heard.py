@@ -2,6 +2,7 @@
 
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -234,7 +235,8 @@ def test_a_prompt_that_leaves_no_room_stops_the_run(floor, tmp_path):
 
 @pytest.mark.vllm
 def test_a_request_that_vllm_refuses_stops_the_run(floor, tmp_path, monkeypatch):
-    monkeypatch.setattr(floor[1], "_vocab", 3)  # a tokenizer that is not the model's
+    other = partial(floor[1]._check, vocab=3)  # a tokenizer that is not the model's
+    monkeypatch.setattr(floor[1], "_check", other)
     with pytest.raises(EngineError, match="is the tokenizer the model's own"):
         trained(floor, tmp_path, task=Judge(reward=len))
 
