@@ -189,7 +189,7 @@ def test_a_model_without_letters_is_asked_in_its_own_characters() -> None:
 @over(
     ("values", "told"),
     [
-        ({"template": "{prompt}"}, r"llm_judge\.template='\{prompt\}' lacks \{answer\}"),
+        ({"template": "{prompt}"}, r"llm_judge\.template='\{prompt\}' has no \{answer\}"),
         ({"pattern": "("}, r"llm_judge\.pattern='\(' is no pattern"),
         ({"pattern": "(1)(2)"}, "has 2 groups"),
         ({"low": 5.0}, r"llm_judge\.low=5\.0 is not below llm_judge\.high=5\.0"),

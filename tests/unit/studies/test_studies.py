@@ -346,7 +346,9 @@ def test_a_strategy_edited_between_two_calls_is_run_as_it_is_now(
         assert set(rollouts.value_counts()) == {size}
     # Nothing of the strategy's values has changed: the result there is is of the code before.
     edited.write_text(f"{edited.read_text()}# edited\n")
-    gfcr.run(edited.with_name("base.yaml"), strategy=f"{edited}:mine")
+    one = gfcr.run(edited.with_name("base.yaml"), strategy=f"{edited}:mine")
+    assert "edited.py was edited since finished" in capsys.readouterr().err
+    StudyHandle(one._alone).run()  # pyright: ignore[reportPrivateUsage]
     assert "edited.py was edited since finished" in capsys.readouterr().err
 
 

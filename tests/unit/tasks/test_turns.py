@@ -9,14 +9,17 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from gfcr.drop_in.encode import TrlCodec
 from gfcr.errors import TaskError
 from gfcr.filter.episode_advantage import EpisodeAdvantage
 from gfcr.generate.environments.base import Environment, Observation, World
 from gfcr.generate.episode import Episode
 from gfcr.generate.self_repair import SelfRepair
-from gfcr.handles import Verdict
+from gfcr.handles import TOOLS as TOOLS_KEY
+from gfcr.handles import TURNS, Verdict
 from gfcr.strategy import Strategy
 from gfcr.tasks import turns
+from gfcr.tasks.base import encoded
 from gfcr.tasks.codec import HfCodec
 from gfcr.tasks.dataset import Dataset
 from gfcr.testing import factories as make
@@ -137,6 +140,10 @@ def test_tools_and_calls_reach_the_policy_or_are_refused(model: Path, tmp_path: 
         if isinstance(part, Episode):
             anew = [text for text in asked_ if "<user>Begin again.</user>" in text]
             assert anew and all("be brief" not in text and "<t>" not in text for text in anew)
+    # And in a TRL script, whose codec is the trainer's.
+    (system, user), trl = turns_of[0], TrlCodec(codec, trainer=None)
+    found = encoded("Go.", meta={TURNS: (system, user), TOOLS_KEY: TOOLS}, codec=trl)
+    assert found == codec.conversation([system, user | {"content": "Go."}], tools=TOOLS)
 
 
 def test_templates_get_what_they_are_given_and_begun_answers_are_continued(model: Path) -> None:
