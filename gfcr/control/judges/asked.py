@@ -11,6 +11,7 @@ from gfcr.control.judges.base import Answer, Judge
 from gfcr.errors import ConfigError, shown
 from gfcr.part import Recipe
 from gfcr.types import FinishReason, Group, Rollout
+from gfcr.values.templates import holding
 
 _log = logging.getLogger(__name__)
 READ: Final = ""
@@ -38,12 +39,8 @@ def check_words(template: str, *, places: Sequence[str], pattern: str, where: st
     Raises:
         ConfigError: naming the key.
     """
-    lacking = [place for place in places if template and f"{{{place}}}" not in template]
-    if lacking:
-        raise ConfigError(
-            f"{where}.template={shown(template)} lacks {{{lacking[0]}}}: the judge would not see "
-            "what it judges. Write it where it shall stand."
-        )
+    if template:
+        holding(template, *places, where=f"{where}.template")
     try:
         groups = re.compile(pattern).groups
     except re.error as error:

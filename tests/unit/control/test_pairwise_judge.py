@@ -206,7 +206,10 @@ def test_two_judges_of_the_same_rollouts_are_refused() -> None:
 @over(
     ("values", "told"),
     [
-        ({"template": "{answer_1}"}, r"pairwise_judge\.template='\{answer_1\}' has no \{answer_2\}"),
+        (
+            {"template": "{answer_1}"},
+            r"pairwise_judge\.template='\{answer_1\}' has no \{answer_2\}",
+        ),
         ({"pattern": "["}, r"pairwise_judge\.pattern='\[' is no pattern"),
         ({"pattern": "1"}, r"pairwise_judge\.pattern='1' has 0 groups"),
         ({"first": "A", "second": "A"}, "give three different verdicts"),
