@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -64,7 +65,7 @@ class Probing:
         """Lets a sub-stage run alone or beside another, at a share that is drawn."""
         ready = machine.ready(state)
         must = [name for name in ready if name in state.running]
-        free = [name for name in ready if name not in must]
+        free = [str(n) for n in self.draw.permutation([n for n in ready if n not in must])]
         if len(must) == 2 or not free or (must and self.draw.random() < 1 / 3):
             stages = must or free[:1]
         else:
@@ -79,7 +80,8 @@ def measure(
     """Measures slowdowns, and then every round.
 
     Args:
-        study: whose trials of a seed are one round; at least two.
+        study: whose trials of a seed are one round; at least two. As many are under way at a time
+            as its launcher says, if that is `jigsaw`.
         say: is told what was found.
         table: file for the slowdowns.
 
@@ -90,7 +92,9 @@ def measure(
     if len(study.trials) < 2 * len(study.seeds):
         raise ConfigError(f"study {study.name} has one arm: give two or more, to run together.")
     with tempfile.TemporaryDirectory(prefix="gfcr-jigsaw-") as work:
-        probe, met = Jigsaw(), list[Lent]()
+        own = study.launcher
+        parallel = own.parallel if isinstance(own, Jigsaw) else Jigsaw().parallel
+        probe, met = Jigsaw(parallel=parallel), list[Lent]()
         probe.decides = Probing()
         for number in range(PROBES):
             own = Path(work, f"probe-{number}")
@@ -103,24 +107,24 @@ def measure(
             turn = number % len(ARMS)
             made: dict[Name, Round] = {}
             for name in ARMS[turn:] + ARMS[:turn]:
-                launcher = Jigsaw(scheduler=name, table=str(file))
+                launcher = Jigsaw(parallel=parallel, scheduler=name, table=str(file))
                 found, lent = _run(study, launcher, seed=seed, work=Path(work, f"{seed}-{name}"))
                 made[name] = replace(found, lent=lent)
                 say(f"{name}, seed {seed}: {found.makespan_s:.1f} s")
-            rounds += _predicted(made, slowdown=slowdown)
+            rounds += _predicted(made, slowdown=slowdown, parallel=parallel)
         return slowdown, rounds
 
 
-def _predicted(made: Mapping[Name, Round], *, slowdown: Slowdown) -> list[Round]:
+def _predicted(made: Mapping[Name, Round], *, slowdown: Slowdown, parallel: int) -> list[Round]:
     """Rounds of a seed with what they should take: libraries, and what the serial one lent."""
     serial = made["serial"]
-    alone = predicted(serial.lent, scheduler="serial", slowdown=slowdown)
-    besides_s = serial.makespan_s - alone
+    foretell = partial(predicted, serial.lent, slowdown=slowdown, parallel=parallel)
+    besides_s = serial.makespan_s - foretell(scheduler="serial")
     return [
         replace(
             found,
             apart={n: _apart(path, serial.models[n]) for n, path in found.models.items()},
-            predicted_s=besides_s + predicted(serial.lent, scheduler=name, slowdown=slowdown),
+            predicted_s=besides_s + foretell(scheduler=name),
         )
         for name, found in made.items()
     ]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from benchmarks.jigsaw.timeline import Timeline, play
+from benchmarks.jigsaw.timeline import play
 from gfcr.cluster.jigsaw.machine import Machine
 from gfcr.cluster.jigsaw.schedulers import Greedy, LookAhead, Scheduler, Serial, Unmanaged
 from gfcr.cluster.jigsaw.substages import Graph, Slowdown, SubStage
@@ -18,15 +18,11 @@ SCHEDULERS: Final[Mapping[str, Scheduler]] = {
 _LEAST_S: Final = 1e-3
 
 
-def predicted(lent: Iterable[Lent], *, scheduler: str, slowdown: Slowdown) -> float:
-    """Seconds until the last trial has ended."""
-    return timeline(lent, scheduler=scheduler, slowdown=slowdown).makespan_s
-
-
-def timeline(lent: Iterable[Lent], *, scheduler: str, slowdown: Slowdown) -> Timeline:
-    """Returns what should run when."""
-    machine = Machine(graph=Graph.of(_stages([*lent])), slowdown=slowdown)
-    return play(machine, scheduler=SCHEDULERS[scheduler])
+def predicted(lent: Iterable[Lent], *, scheduler: str, slowdown: Slowdown, parallel: int) -> float:
+    """Seconds until the last trial has ended, of which so many are under way at a time."""
+    graph = Graph.of(_stages([*lent]))
+    machine = Machine(graph=graph, slowdown=slowdown, at_a_time=parallel)
+    return play(machine, scheduler=SCHEDULERS[scheduler]).makespan_s
 
 
 def _stages(lent: Sequence[Lent]) -> Iterable[SubStage]:

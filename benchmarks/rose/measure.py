@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, final
 import numpy as np
 from annotated_types import Interval
 
-from benchmarks.rose.live import ARMS, Played, Scene, started
+from benchmarks.rose.live import ARMS, Arm, Played, Scene, started
 from benchmarks.rose.trace import Trace
 from gfcr.cluster.slack import Objectives
 from gfcr.speculation.cost import PassCost
@@ -52,7 +52,9 @@ class Measured:
 
 
 def measure(plan: Plan, *, say: Callable[[str], object]) -> Measured:
-    """Serving alone on every trace, which sets the budgets; then the other arms, in turning order.
+    """Serving alone on every trace, which sets the budgets; then every arm, in turning order.
+
+    Serving alone is sent every trace again, as what a machine takes for it changes by the minute.
 
     Raises:
         ConfigError: this process may compute on one core only, or no such model or setting.
@@ -70,19 +72,19 @@ def measure(plan: Plan, *, say: Callable[[str], object]) -> Measured:
         say(f"serving: {trace.rate:.1f} requests/s, {_cost(scene.cost)}")
         for arm in ("unadmitted", "serving"):
             scene.play(arm, trace=replace(trace, seconds=3.0, seed=_WARM))
-        played: list[Played] = []
 
-        def play(arm: Any, seed: int, **budgets: Any) -> None:
-            played.append(scene.play(arm, trace=replace(trace, seed=seed), **budgets))
-            say(line(played[-1]))
+        def play(arm: Arm, seed: int, *, budgets: Objectives | None = None) -> Played:
+            found = scene.play(arm, trace=replace(trace, seed=seed), budgets=budgets)
+            say(line(found))
+            return found
 
-        for seed in range(plan.seeds):
-            play("serving", seed)
-        budgets = _budgets(played, margin=plan.margin)
-        for seed in range(plan.seeds):
-            others = ARMS[1:]
-            for arm in others[seed % len(others) :] + others[: seed % len(others)]:
-                play(arm, seed, budgets=budgets)
+        seeds = range(plan.seeds)
+        budgets = _budgets([play("serving", seed) for seed in seeds], margin=plan.margin)
+        played = [
+            play(arm, seed, budgets=budgets)
+            for seed in seeds
+            for arm in ARMS[seed % len(ARMS) :] + ARMS[: seed % len(ARMS)]
+        ]
         return Measured(
             plan=plan,
             serving=scene.cost,

@@ -6,6 +6,7 @@ from itertools import combinations
 from typing import Final, final
 
 from gfcr.cluster.jigsaw.substages import Graph, Share, Slowdown, SubStage
+from gfcr.values.ranges import Count
 
 _ROUNDING_S: Final = 1e-9
 
@@ -48,6 +49,8 @@ class Machine:
 
     graph: Graph
     slowdown: Slowdown
+    at_a_time: Count = 1_000_000
+    """Pipelines that have begun and not ended; the next one begins when one ends."""
 
     def start(self) -> State:
         """Returns the state in which nothing has begun."""
@@ -56,11 +59,14 @@ class Machine:
 
     def ready(self, state: State) -> list[str]:
         """Returns the sub-stages that run or may begin, in the graph's order."""
+        stages = self.graph.stages
+        left = [stage for name, stage in stages.items() if name in state.left_s]
+        unended = {stage.pipeline for stage in left}
+        open_ = [name for name in self.graph.pipelines if name in unended][: self.at_a_time]
         return [
-            name
-            for name in self.graph.stages
-            if name in state.left_s
-            and not any(need in state.left_s for need in self.graph.stages[name].needs)
+            stage.name
+            for stage in left
+            if stage.pipeline in open_ and not any(need in state.left_s for need in stage.needs)
         ]
 
     def kind(self, name: str, *, state: State) -> str:
@@ -80,7 +86,7 @@ class Machine:
         tails = [n for n in stages if self.graph.stages[n].merged and n not in state.merged]
         for count in range(len(tails) + 1):
             for merge in combinations(tails, count):
-                then = replace(state, merged=state.merged | {*merge})
+                then = replace(state, merged=state.merged | {*merge}) if merge else state
                 for share in self._shares(stages, state=then):
                     yield Action(stages=stages, share=share, merge=frozenset(merge))
 
@@ -94,7 +100,7 @@ class Machine:
         """Returns how many seconds of its work alone each sub-stage does per second."""
         if len(action.stages) == 1:
             return {action.stages[0]: 1.0}
-        then = replace(state, merged=state.merged | action.merge)
+        then = replace(state, merged=state.merged | action.merge) if action.merge else state
         first, second = (self.kind(name, state=then) for name in action.stages)
         factors = self.slowdown.pair(first, other=second, share=action.share)
         return {n: 1 / factor for n, factor in zip(action.stages, factors, strict=True)}

@@ -37,9 +37,14 @@ class Unmanaged:
         """See `Scheduler.choose`."""
         by_pipeline: dict[str, str] = {}
         order = machine.graph.pipelines
-        for name in machine.ready(state):
+        for name in (*state.running, *machine.ready(state)):
             by_pipeline.setdefault(machine.graph.stages[name].pipeline, name)
-        first = sorted(by_pipeline, key=order.index)[:2]
+
+        def turn(pipeline: str) -> tuple[bool, int]:
+            # A third may have begun before one that comes first in order is ready.
+            return by_pipeline[pipeline] not in state.running, order.index(pipeline)
+
+        first = sorted(by_pipeline, key=turn)[:2]
         return Action(stages=tuple(by_pipeline[pipeline] for pipeline in first))
 
 

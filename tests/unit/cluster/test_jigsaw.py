@@ -1,5 +1,6 @@
 """Schedulers of sub-stages on one machine: what each may do, and how far from the best it is."""
 
+from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
@@ -121,6 +122,9 @@ def test_unmanaged_runs_two_pipelines_side_by_side_whatever_they_are_at() -> Non
     first = found.spans[0].action
     assert first.stages == ("p0/decode", "p1/decode") and first.share is None
     assert found.ended_s["p2"] > found.ended_s["p0"]
+    # What has begun goes on, whoever would come first in order.
+    state = replace(of.start(), running=("p2/decode",))
+    assert Unmanaged().choose(of, state=state).stages == ("p2/decode", "p0/decode")
 
 
 def test_greedy_pairs_alike_now_and_pays_for_it_later() -> None:
@@ -128,6 +132,13 @@ def test_greedy_pairs_alike_now_and_pays_for_it_later() -> None:
     of = machine({"tail": 3.0, "train": 3.0}, {"tail": 3.0, "train": 3.0})
     greedy, ahead = (play(of, scheduler=s).makespan_s for s in (Greedy(), LookAhead(depth=4)))
     assert ahead < greedy - 0.1
+    # Of two at a time a third begins when one ends, which may be before the second does.
+    few = replace(machine({"tail": 1.0}, STEP, STEP), at_a_time=2)
+    begun = [
+        {name[:2] for name in span.action.stages} for span in play(few, scheduler=Greedy()).spans
+    ]
+    third = next(i for i, names in enumerate(begun) if "p2" in names)
+    assert third and not any("p0" in names for names in begun[third:])
 
 
 def test_a_tail_is_merged_where_that_lets_others_run_and_not_otherwise() -> None:

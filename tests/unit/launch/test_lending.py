@@ -130,7 +130,9 @@ def test_every_trial_gets_to_its_end_under_every_scheduler(name: str, tmp_path: 
         assert all(a.end_s <= b.begin_s + 1e-9 for a, b in pairwise(spans))
     if name == "serial":
         assert all(s.other is None for each in lender.lent for s in each.stretches)
-        assert predicted(lender.lent, scheduler="serial", slowdown=slowdown) == pytest.approx(now)
+        assert predicted(
+            lender.lent, scheduler="serial", slowdown=slowdown, parallel=3
+        ) == pytest.approx(now)
 
 
 def test_look_ahead_runs_what_hardly_slows_each_other_and_nothing_else(tmp_path: Path) -> None:
