@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from math import nan
 from typing import Any, Final, TypeAlias, TypeVar, final
 
@@ -85,7 +86,7 @@ class Wire:
 
     def stream(self, key: str, body: Mapping[str, Any]) -> None:
         """Starts a request; what it delivers is put into `events` under its key."""
-        self._loop.call_soon_threadsafe(self._keep, key, self._stream(key, dict(body)))
+        self._loop.call_soon_threadsafe(self._keep, key, partial(self._stream, key, dict(body)))
 
     def greet(
         self, url: Callable[[], str], *, failed: Callable[[], str], patience_s: float
@@ -97,8 +98,8 @@ class Wire:
             failed: returns why the server will never answer; empty while it may.
             patience_s: seconds to poll.
         """
-        greeting = self._greet(url, failed=failed, patience_s=patience_s)
-        self._loop.call_soon_threadsafe(lambda: self._keep(self.name, greeting))
+        greet = partial(self._greet, url, failed=failed, patience_s=patience_s)
+        self._loop.call_soon_threadsafe(self._keep, self.name, greet)
 
     def drop(self, key: str) -> None:
         """Drops a stream; vLLM aborts the request of a connection that is closed."""
@@ -129,13 +130,13 @@ class Wire:
 
     # ------------------------------------------------------------ in the thread
 
-    def _keep(self, key: str, coroutine: Coroutine[Any, Any, None]) -> None:
-        self._tasks[key] = self._loop.create_task(self._kept(key, coroutine))
+    def _keep(self, key: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._tasks[key] = self._loop.create_task(self._kept(key, work))
 
-    async def _kept(self, key: str, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Runs a coroutine and reports its failure as an event: nobody awaits the task itself."""
+    async def _kept(self, key: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Does the work and reports its failure as an event: nobody awaits the task itself."""
         try:
-            await coroutine
+            await work()
         except Exception as error:
             self.events.put(Event(key=key, lost=f"{type(error).__name__}: {error}"))
         finally:

@@ -323,13 +323,19 @@ def test_what_is_aborted_says_nothing_more_and_the_server_is_told(start: Any) ->
     assert finished(engine, num=1)["a"][0] == expected(12)
 
 
-def test_what_is_aborted_unheard_is_not_counted(start: Any) -> None:
+def test_what_is_aborted_unheard_is_not_counted(start: Any, recwarn: Any) -> None:
     engine = start(Served())
     engine.submit(request("a"))
     while not engine._deltas:
         engine.fleet.hear()
     engine.abort(["a"])
+    wire = engine.fleet.servers[0]._wire
+    wire._loop.call_soon_threadsafe(time.sleep, 0.05)  # until both of b are there
+    engine.submit(request("b"))
+    engine.abort(["b"])
+    wire.ask("/health")
     assert engine.stats().generated_tokens == 0
+    assert not [str(w.message) for w in recwarn if "never awaited" in str(w.message)]
 
 
 def test_scores_are_of_tokens_after_the_first_at_the_temperature_asked_for(start: Any) -> None:
