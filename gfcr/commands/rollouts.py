@@ -12,6 +12,7 @@ import numpy as np
 
 from gfcr.commands import Outcome, within
 from gfcr.errors import ConfigError, GfcrError, unknown_name
+from gfcr.handles.prompts import in_words
 from gfcr.shown.text import number, plain
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.looked_at import PICKS, LookedAt, Pick, look_at, picked, rewards_of
@@ -131,7 +132,7 @@ def described(each: LookedAt) -> dict[str, Any]:
             "update": each.update,
             "rollout_id": rollout.id,
             "prompt_id": rollout.prompt.id,
-            "prompt": rollout.prompt.text,
+            "prompt": in_words(rollout.prompt),
             "proposed_by": rollout.prompt.meta.get("proposed_by"),
             "proposed_at": rollout.prompt.meta.get("proposed_at"),
             "completion": rollout.text,

@@ -14,6 +14,7 @@ from gfcr.control.judges import asked
 from gfcr.control.judges.base import Answer, Judge
 from gfcr.control.judges.policy import Policy
 from gfcr.errors import ConfigError
+from gfcr.handles.prompts import in_words
 from gfcr.part import Recipe
 from gfcr.stages import Control, Evaluator, Harvest, Observer, Scratch, View
 from gfcr.types import FinishReason, Group
@@ -134,7 +135,7 @@ class LlmJudge(Control, Evaluator, Observer):
 
     def _question(self, group: Group, index: int, words: str) -> str:
         prompt, ends = group.prompt, {"low": f"{self.low:g}", "high": f"{self.high:g}"}
-        values = {"prompt": prompt.text, "reference": prompt.answer, **ends}
+        values = {"prompt": in_words(prompt), "reference": prompt.answer, **ends}
         return filled(words, **values, answer=group.rollouts[index].text)
 
     def _score(self, answer: Answer) -> tuple[float | None, str]:

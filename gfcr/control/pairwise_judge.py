@@ -13,6 +13,7 @@ from gfcr.control.judges.base import Answer, Judge
 from gfcr.control.judges.games import measured, pairing, result, wins
 from gfcr.control.judges.policy import Policy
 from gfcr.errors import ConfigError
+from gfcr.handles.prompts import in_words
 from gfcr.part import Recipe
 from gfcr.stages import Control, Evaluator, Harvest, Observer, Scratch, View
 from gfcr.types import FinishReason, Group
@@ -127,7 +128,7 @@ class PairwiseJudge(Control, Evaluator, Observer):
 
     def _question(self, group: Group, order: tuple[int, int], words: str) -> str:
         one, two = (group.rollouts[i].text for i in order)
-        values = {"prompt": group.prompt.text, "reference": group.prompt.answer}
+        values = {"prompt": in_words(group.prompt), "reference": group.prompt.answer}
         return filled(words, **values, answer_1=one, answer_2=two)
 
     def _verdict(self, answer: Answer, pattern: str) -> tuple[float | None, str]:

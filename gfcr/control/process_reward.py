@@ -9,6 +9,7 @@ import numpy as np
 
 from gfcr.control.places import reaching
 from gfcr.errors import ConfigError
+from gfcr.handles.prompts import in_words
 from gfcr.part import Recipe
 from gfcr.stages import Control, Evaluator, Scratch, View
 from gfcr.types import Floats, Group, Rollout
@@ -72,7 +73,7 @@ class ProcessReward(Control, Evaluator):
 
     async def evaluate(self, group: Group, scratch: Scratch) -> Group:
         ends = [self.ends(r.text) for r in group.rollouts]
-        texts = [(group.prompt.text, r.text) for r in group.rollouts]
+        texts = [(in_words(group.prompt), r.text) for r in group.rollouts]
         asked = (self.model, self.device, self.good, texts, ends)
         found: list[list[float]] = await scratch.call(score_steps, *asked)
         self.steps += sum(map(len, found))

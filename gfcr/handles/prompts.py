@@ -1,10 +1,11 @@
 """Functions shared by parts that choose prompts: candidates, training set and visits."""
 
+import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final, final
 
-from gfcr.handles.view import View
+from gfcr.handles.view import TOOLS, TURNS, View
 from gfcr.types import Group, Prompt
 from gfcr.values.notes import EPISODE
 
@@ -77,3 +78,31 @@ def visit(group: Group, *, threshold: float) -> tuple[int, int]:
     scored = rewards(group)
     right = sum(reward >= threshold for reward in scored)
     return right, len(scored) - right
+
+
+def as_asked(prompt: Prompt) -> Any:
+    """Returns a prompt as TRL hands it on: messages where it is a conversation, else its text."""
+    return _turns(prompt) or prompt.text
+
+
+def in_words(prompt: Prompt) -> str:
+    """Returns a prompt as text for another model: tools and turns of a conversation, by role."""
+    turns, tools = _turns(prompt), prompt.meta.get(TOOLS)
+    if len(turns) < 2 and not tools:
+        return prompt.text
+    told = [f"tools: {json.dumps(tools)}"] if tools else []
+    return "\n\n".join([*told, *(f"{turn['role']}: {_said(turn)}" for turn in turns)])
+
+
+def _turns(prompt: Prompt) -> list[Any]:
+    turns: Any = prompt.meta.get(TURNS, ())
+    # A template words anew what the user says last.
+    return [
+        {**turn, "content": prompt.text} if turn is turns[-1] and turn["role"] == "user" else turn
+        for turn in turns
+    ]
+
+
+def _said(turn: Any) -> str:
+    calls = turn.get("tool_calls")
+    return "\n".join(filter(None, (turn.get("content"), json.dumps(calls) if calls else "")))

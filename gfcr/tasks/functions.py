@@ -13,6 +13,7 @@ from typing import Any, Final, cast, final
 from gfcr import registry
 from gfcr.errors import ConfigError, shown
 from gfcr.handles import TURNS
+from gfcr.handles.prompts import as_asked
 from gfcr.tasks.base import Asked, Verdict, first_line
 from gfcr.tasks.verifiers.base import ANSWERS, Scorer
 from gfcr.types import Prompt
@@ -124,7 +125,7 @@ class Function(Scorer):
         given: dict[str, Any] = dict.fromkeys(_LOGS, _nothing)
         for name in dict.fromkeys(name for each in asked for name in each.prompt.meta):
             given[name] = [each.prompt.meta.get(name) for each in asked]
-        given["prompts"] = [_asked(each.prompt) for each in asked]
+        given["prompts"] = [as_asked(each.prompt) for each in asked]
         given["completions"] = [_answered(each) for each in asked]
         given["completion_ids"] = [[*each.tokens] for each in asked]
         return given
@@ -153,12 +154,6 @@ class Function(Scorer):
             return await found
 
         return _runner(os.getpid()).run(awaited())
-
-
-def _asked(prompt: Prompt) -> Any:
-    """Returns a prompt as TRL hands it on: messages where it is a conversation, else its text."""
-    turns: Any = prompt.meta.get(TURNS, ())
-    return [*turns] or prompt.text
 
 
 def _answered(each: Asked) -> Any:

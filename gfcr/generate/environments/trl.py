@@ -13,6 +13,7 @@ from gfcr import registry
 from gfcr.errors import ConfigError, shown
 from gfcr.generate.environments.base import Environment, Observation, World
 from gfcr.handles import Verdict
+from gfcr.handles.prompts import as_asked
 from gfcr.types import Prompt
 from gfcr.values.ranges import File, Text, Word
 
@@ -75,7 +76,7 @@ class _Played(World):
         self._runner = asyncio.Runner()
 
     def begin(self, prompt: Prompt, *, seed: int) -> Observation:
-        given = {"prompt": prompt.text, "answer": prompt.answer, **prompt.meta}
+        given = {"prompt": as_asked(prompt), "answer": prompt.answer, **prompt.meta}
         taken = inspect.signature(self._played.reset).parameters
         whole = any(p.kind == p.VAR_KEYWORD for p in taken.values())
         seen = self._result(

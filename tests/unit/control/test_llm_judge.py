@@ -1,6 +1,6 @@
 """Scores by a judge: what is read, what is none, and what the task's own rewards make of them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import Any
 
@@ -10,7 +10,10 @@ import pytest
 from gfcr import strategy as strategies
 from gfcr.control.judges.policy import Policy
 from gfcr.control.llm_judge import LlmJudge
+from gfcr.control.pairwise_judge import PairwiseJudge
 from gfcr.errors import ConfigError
+from gfcr.handles import TOOLS, TURNS
+from gfcr.handles.prompts import as_asked, in_words
 from gfcr.stages import Harvest
 from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
@@ -123,13 +126,32 @@ def test_what_the_task_has_scored_may_stay() -> None:
     part = judge(lambda q: seen.append(q) or "5", keep_verified=True, calibration="affine")
     assert rewards(judged(part, group(["a", "b"], rewards=[0.25]))) == [0.25, 1]
     assert seen == ["a", "b"], "those with labels are what it is fitted to"
-
-
-def test_a_verified_rollout_is_not_lost_with_the_judge() -> None:
+    # One that is verified is not lost with the judge.
     part = judge(lambda q: None, keep_verified=True, calibration="affine")
     found = judged(part, group(["a", "b"], rewards=[0.25]))
     assert rewards(found) == [0.25, None]
     assert [s.rejected for s in found.signals] == [None, "unscorable"]
+
+
+def test_a_judge_is_told_the_whole_conversation() -> None:
+    turns = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "assistant", "tool_calls": [{"name": "add"}]},
+        {"role": "user", "content": "1+2="},
+    ]
+    made = replace(make.prompt(text="=1+2="), meta={TURNS: turns, TOOLS: ({"name": "add"},)})
+    asked = group(["a", "b"], prompt=made)
+    told: list[str] = []
+    words = Told(answer=lambda q: told.append(q) or "1")
+    judged(LlmJudge(judge=words, template="{prompt}|{answer}"), asked)
+    judged(PairwiseJudge(judge=words, template="{prompt}|{answer_1}{answer_2}"), asked)
+    whole = (
+        'tools: [{"name": "add"}]\n\nsystem: Be brief.\n\nassistant: [{"name": "add"}]\n\n'
+        "user: =1+2="
+    )
+    assert [q.partition("|")[0] for q in told] == [whole] * 4
+    assert as_asked(made) == [*turns[:2], {"role": "user", "content": "=1+2="}]
+    assert as_asked(make.prompt()) == in_words(make.prompt()) == "1+2="
 
 
 @dataclass(kw_only=True)

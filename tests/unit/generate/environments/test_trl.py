@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from gfcr.errors import ConfigError
 from gfcr.generate.environments.base import Observation
 from gfcr.generate.environments.trl import Trl
+from gfcr.handles import TURNS
 from gfcr.testing import factories as make
 from tests.cases import over
 
@@ -56,6 +58,7 @@ class Awaited:
 
     async def reset(self, **columns: Any) -> str:
         await asyncio.sleep(0)
+        self.prompt = columns["prompt"]
         return ",".join(sorted(columns))
 
     async def say(self, text: str) -> str:
@@ -140,6 +143,9 @@ def test_a_method_takes_actions_as_they_are() -> None:
     assert world.act("abc=") == Observation(text="=cba")
     said = world.verdict("")
     assert said and said.reward is None and said.error == "get_reward gave None"
+    turns = [{"role": "system", "content": "Add."}, {"role": "user", "content": "1+2="}]
+    world.begin(replace(make.prompt(), meta={TURNS: turns}), seed=0)
+    assert world._played.prompt == turns  # as in TRL
     world.close()
 
 
