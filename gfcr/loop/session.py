@@ -137,7 +137,7 @@ class JobSession(SideSession, Session):
             train_under=train_under,
             verify=verify,
         )
-        if sampling.temperature != job.sampling.temperature:
+        if sampling.temperature != self._origin.view.sampling.temperature:
             trajectory.notes["temperature"] = sampling.temperature
         if index < len(job.resume):
             trajectory.resume(job.resume[index])

@@ -63,7 +63,7 @@ def read_log(folder: Path | str) -> Log:
     # What the log holds has ended, and its texts are those that were scored.
     sampling = replace(Sampling(**spec["sampling"]), stop=(), stop_token_ids=())
     found = (read_update(file) for file in records.updates.values())
-    updates = (_update(each, where=str(folder), most=sampling.max_tokens) for each in found)
+    updates = (_update(each, where=str(folder), sampling=sampling) for each in found)
     if not (kept := tuple(u for u in updates if u.groups)):
         raise ConfigError(f"{folder} holds no complete rollouts: give a run that made an update.")
     return Log(
@@ -77,21 +77,24 @@ def read_log(folder: Path | str) -> Log:
     )
 
 
-def _update(stored: StoredUpdate, *, where: str, most: int) -> LoggedUpdate:
+def _update(stored: StoredUpdate, *, where: str, sampling: Sampling) -> LoggedUpdate:
     kept = tuple(g for g in map(_fresh, stored.groups) if g.rollouts)
     rollouts = [r for g in kept for r in g.rollouts]
     for rollout in (*rollouts, *stored.aborted):
-        if how := _shaped(rollout, most=most):
+        if how := _shaped(rollout, sampling=sampling):
             raise ConfigError(
-                f"{where}: rollout {rollout.id} was {how}; how it would have gone on is not in the "
-                "log. Give a log made without such a control."
+                f"{where}: rollout {rollout.id} was {how}; what it would have been without is not "
+                "in the log. Give a log made without such a control."
             )
     version = max((int(np.max(r.versions_T, initial=0)) for r in rollouts), default=0)
     return LoggedUpdate(step=stored.step, version=version, groups=kept)
 
 
-def _shaped(rollout: Rollout, *, most: int) -> str:
-    """Returns how a control has ended a rollout; empty where none did."""
+def _shaped(rollout: Rollout, *, sampling: Sampling) -> str:
+    """Returns how a control has heated or ended a rollout; empty where none did."""
+    most, heat = sampling.max_tokens, rollout.notes.get("temperature")
+    if heat is not None:
+        return f"sampled at temperature {heat:g}, and sampling.temperature={sampling.temperature:g}"
     if rollout.finish == FinishReason.LENGTH and len(rollout) < most:
         return f"cut at {len(rollout)} tokens, and sampling.max_tokens={most}"
     # One that a full batch or a restart has cut has no part's address in its detail.

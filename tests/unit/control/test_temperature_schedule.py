@@ -41,6 +41,7 @@ def test_log_probs_are_those_of_the_temperature_sampled_at() -> None:
         pipeline.sync((), version=step)
         batch = pipeline.next_batch()
         assert batch.metrics["controls.heat/temperature"] == temperature
+        assert batch.metrics["off_policy/moved"] == 1.0
         for rollout in (s.rollout for s in batch.samples[:10]):
             whole = [*rollout.prompt.tokens, *rollout.tokens_T.tolist()]
             (at,) = (

@@ -13,6 +13,7 @@ from gfcr import strategy as strategies
 from gfcr.control.length_schedule import LengthSchedule
 from gfcr.control.oversample import Oversample
 from gfcr.control.repetition_stop import RepetitionStop
+from gfcr.control.temperature_schedule import TemperatureSchedule
 from gfcr.errors import ConfigError, GfcrError
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.generate.sample import Sample
@@ -327,6 +328,14 @@ SHAPED: dict[str, tuple[Any, dict[str, Any], str]] = {
         ),
         {},
         r"rollout .* was cut at 4 tokens, and sampling\.max_tokens=40",
+    ),
+    "heated": (
+        lambda: replace(
+            strategies.load("grpo", correction="truncated"),
+            controls={"heat": TemperatureSchedule(start=1.5, end=1.5)},
+        ),
+        {},
+        r"rollout .* was sampled at temperature 1\.5, and sampling\.temperature=1",
     ),
 }
 
