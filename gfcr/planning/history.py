@@ -17,14 +17,19 @@ Family: TypeAlias = frozenset[tuple[str, str]]
 _PROBE_PROMPTS, _PROBE_UPDATES = 16, 2
 _KEPT = ("model", "prompts", "task.", "strategy.", "engine.", "trainer.", "schedule.", "sampling.")
 _ANSWERS = ("evaluation.sampling.", "evaluation.generate.")
+_SAVED = ("max_steps", "save_every", "keep_checkpoints", "keep_optimizer")
+"""Keys of a trainer that say how long it goes on, and what is kept of it."""
 
 
 def family(params: Mapping[str, str]) -> Family:
-    """Returns what decides the cost of an update and a held-out answer: not how many, nor seeds."""
+    """Returns what decides the cost of an update and a held-out answer.
+
+    How many there are, the seeds, and when checkpoints are written do not.
+    """
     return frozenset(
         (key, value)
         for key, value in params.items()
-        if key.startswith((*_KEPT, *_ANSWERS)) and key != "trainer.max_steps"
+        if key.startswith((*_KEPT, *_ANSWERS)) and key not in {f"trainer.{name}" for name in _SAVED}
     )
 
 

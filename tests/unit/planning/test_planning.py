@@ -113,7 +113,8 @@ def test_cost_scales_with_updates_and_evaluations(tmp_path: Path) -> None:
     study = load(tmp_path)
     rng = np.random.default_rng(0)
     finished(study, scores={arm: scores(rng, seeds=2) for arm in study.arms})
-    longer = load(tmp_path, trainer={"name": "dry", "max_steps": 12}, seeds=[0, 1, 2])
+    trainer = {"name": "dry", "max_steps": 12, "save_every": 3}
+    longer = load(tmp_path, trainer=trainer, seeds=[0, 1, 2])
     plan = planning.plan(longer)
     # Twice the updates (2 x 6000 tokens, 2 x 60 s), as many evaluations (1000 tokens, 10 s).
     assert [a.tokens for a in plan.arms] == pytest.approx([13000, 13000])
