@@ -46,7 +46,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self._names = [IN_FLIGHT]
-        self._ranks = np.array([0], np.int8)
+        self._ranks = np.array([0])
         self._codes: dict[str, bytearray] = {}
         self._totals = np.zeros(256, np.int64)
 
@@ -96,7 +96,8 @@ class Ledger:
 
     def bins(self) -> dict[str, int]:
         """Tokens by bin, empty bins left out, in order of first use."""
-        return {n: int(t) for n, t in zip(self._names, self._totals, strict=False) if t}
+        totals = self._totals.tolist()
+        return {name: totals[code] for code, name in enumerate(self._names) if totals[code]}
 
     @property
     def total(self) -> int:
@@ -114,15 +115,15 @@ class Ledger:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned."""
         self._names = list(state["names"])
-        self._ranks = np.array([_rank(n) for n in self._names], np.int8)
+        self._ranks = np.array([_rank(n) for n in self._names])
         self._codes = {k: bytearray(v) for k, v in state["codes"].items()}
-        self._totals = np.array(state["totals"], np.int64)
+        self._totals = np.array(state["totals"])
 
     def _code(self, name: str) -> int:
         if name not in self._names:
             assert len(self._names) < 256, "at most 255 bins"
             self._names.append(name)
-            self._ranks = np.append(self._ranks, np.int8(_rank(name)))
+            self._ranks = np.append(self._ranks, _rank(name))
         return self._names.index(name)
 
 

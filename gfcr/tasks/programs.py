@@ -59,7 +59,7 @@ class Programs(Task):
     longest: Count = 24
     """Most characters of a program."""
     seconds: Annotated[float, Interval(gt=0, le=3600)] = 4.0
-    """Seconds for one run of a program, its start included; less than half of `timeout_s`."""
+    """Seconds for one run of a program, its start included."""
     fallback: bool = False
     """Whether to use seccomp alone if namespaces are not permitted: see `unit_tests`."""
     seed: Seed = 0
@@ -70,6 +70,8 @@ class Programs(Task):
                 f"task.examples={self.examples} is not allowed: give at most max_input + 1 "
                 f"({self.max_input + 1}), as they are different."
             )
+        # A proposal is run twice.
+        self.timeout_s = max(self.timeout_s, 2 * self.seconds + 2)
 
     # ------------------------------------------------------------ problems
 
