@@ -99,11 +99,6 @@ class Ledger:
         totals = self._totals.tolist()
         return {name: totals[code] for code, name in enumerate(self._names) if totals[code]}
 
-    @property
-    def total(self) -> int:
-        """Tokens entered so far."""
-        return int(self._totals.sum())
-
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on counting."""
         return {

@@ -257,7 +257,12 @@ def tokens(rollouts: Sequence[Rollout]) -> list[list[int]]:
     return [r.tokens_T.tolist() for r in rollouts]
 
 
+def held(runner: Any) -> int:
+    """Groups in the making, and those that wait to be taken."""
+    return len(runner._cells) + len(runner._ready)
+
+
 def idle(on: Any) -> bool:
     """Whether nobody asks, waits, works or is looked at any more."""
-    busy = len(on.floor.traffic) or on.floor.desk.busy or on.floor.touched or on.runner.num_groups
+    busy = len(on.floor.traffic) or on.floor.desk.busy or on.floor.touched or held(on.runner)
     return not busy and not on.floor.engine.step()

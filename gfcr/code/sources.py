@@ -30,7 +30,7 @@ _BY_VERSION: Final = frozenset(
 )
 """Libraries that a run's record identifies by their versions."""
 _ASKING: Final = (
-    "experiment/heldout.py",
+    *("experiment/heldout.py", "handles/prompts.py"),
     *("loop/runner.py", "loop/scoring.py", "loop/session.py"),
     *("tasks/base.py", "tasks/codec.py", "tasks/functions.py", "tasks/rows.py"),
     *("tasks/verifiers/*.py", "generate/_*.py"),

@@ -40,8 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     loaded = config.read_experiment(options.experiment, overrides=options.overrides)
-    values = merging.read(options.experiment)
-    tell_dropped(options.experiment, now=apply_overrides(values, options.overrides))
+    now = apply_overrides(merging.read(options.experiment), options.overrides)
+    tell_dropped(options.experiment, now=now)
     if options.dry_run:
         return _rehearsed(loaded, fresh=options.fresh, accepted=options.accept == "data")
     from gfcr import experiment

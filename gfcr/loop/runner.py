@@ -48,11 +48,6 @@ class Runner:
         self._begun = 0
         self._cut, self._asides = list[Rollout](), list[Rollout]()
 
-    @property
-    def num_groups(self) -> int:
-        """The number of groups that are in the making or wait to be taken."""
-        return len(self._cells) + len(self._ready)
-
     def start(self, job: Job, *, group_id: str, view: View, repeat: int = 0) -> None:
         """Begins a group, the `repeat`-th one of its prompt in the batch that the view is of.
 

@@ -94,7 +94,7 @@ def _round_trips_through_its_spec(name: str) -> None:
 def _accounts_for_every_token(run: Pipeline, batches: Sequence[RolloutBatch]) -> None:
     assert all(batch.samples for batch in batches)
     bins = run.ledger.bins()
-    assert run.engine.stats().generated_tokens == run.ledger.total == sum(bins.values())
+    assert run.engine.stats().generated_tokens == sum(bins.values())
     assert IN_FLIGHT not in bins
     for key, value in (item for batch in batches for item in batch.metrics.items()):
         assert isinstance(value, float) and np.isfinite(value), f"{key}={value!r}"

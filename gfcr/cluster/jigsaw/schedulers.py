@@ -35,17 +35,13 @@ class Unmanaged:
 
     def choose(self, machine: Machine, *, state: State) -> Action:
         """See `Scheduler.choose`."""
-        by_pipeline: dict[str, str] = {}
-        order = machine.graph.pipelines
+        order, stages = machine.graph.pipelines, machine.graph.stages
+        first: dict[str, str] = {}
+        # What has begun goes on; a third may have before one that comes first in order is ready.
         for name in (*state.running, *machine.ready(state)):
-            by_pipeline.setdefault(machine.graph.stages[name].pipeline, name)
-
-        def turn(pipeline: str) -> tuple[bool, int]:
-            # A third may have begun before one that comes first in order is ready.
-            return by_pipeline[pipeline] not in state.running, order.index(pipeline)
-
-        first = sorted(by_pipeline, key=turn)[:2]
-        return Action(stages=tuple(by_pipeline[pipeline] for pipeline in first))
+            first.setdefault(stages[name].pipeline, name)
+        turns = sorted(first, key=lambda p: (first[p] not in state.running, order.index(p)))
+        return Action(stages=tuple(first[pipeline] for pipeline in turns[:2]))
 
 
 @final

@@ -94,7 +94,7 @@ def test_what_precedes_a_branch_is_generated_and_asked_once() -> None:
         assert (branch.tokens_T[:at] == trunk.tokens_T[:at]).all()
         assert at in [end for _, end in answers(trunk)], "behind an answer alone"
     own = sum(int(r.mask_T[r.fork_at :].sum()) for r in rollouts)
-    assert pipeline.engine.stats().generated_tokens == own == pipeline.ledger.total
+    assert pipeline.engine.stats().generated_tokens == own == sum(pipeline.ledger.bins().values())
     calls = sum(end > r.fork_at for r in rollouts for _, end in answers(r))
     assert batch.metrics["generate/tool_calls"] == calls
     assert calls < sum(len(answers(r)) for r in rollouts)

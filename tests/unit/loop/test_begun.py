@@ -28,6 +28,7 @@ from tests.loops import (
     complete,
     cut_after,
     ground,
+    held,
     idle,
     start,
     steps,
@@ -42,9 +43,9 @@ def test_groups_are_taken_as_they_complete_and_finished_as_they_were_begun() -> 
     for on in (taking, finishing):
         for number, length in ((0, 6), (1, 2), (2, 4)):
             start(on, number, length=length)
-    assert taking.runner.num_groups == 3 and taking.runner.take() is None
+    assert held(taking.runner) == 3 and taking.runner.take() is None
     taken: list[Any] = []
-    while taking.runner.num_groups:
+    while held(taking.runner):
         taking.runner.advance()
         while (cell := taking.runner.take()) is not None:
             taken.append(cell)
@@ -70,7 +71,7 @@ def test_more_rollouts_join_behind_those_there_are_and_resume_nothing() -> None:
     cell = complete(on)
     first = cell.group.rollouts
     on.runner.more(cell, action=SampleMore(num_samples=3, notes={"b": 2.0}))
-    assert cell.group is None and on.runner.num_groups == 1
+    assert cell.group is None and held(on.runner) == 1
     (group,) = on.runner.finish()
     assert group.rollouts[:2] == first and len(group.rollouts) == 5
     assert [r.id for r in group.rollouts] == [f"g0/{i}" for i in range(5)]
@@ -94,7 +95,7 @@ def test_a_cut_gives_back_every_rollout_and_leaves_nothing() -> None:
     start(on, 0, length=2)
     start(on, 1, length=9)
     start(on, 2, length=30)
-    while on.runner.num_groups == 3 and not on.runner._ready:
+    while held(on.runner) == 3 and not on.runner._ready:
         on.runner.advance()
     rollouts = on.runner.cut()
     assert sorted((r.id, r.finish.value) for r in rollouts) == [
@@ -214,7 +215,7 @@ def test_a_checkpoint_tells_what_each_group_in_flight_has() -> None:
     assert [(r.id, len(r), r.finish) for r in first.lost] == [("g0/1", 1, FinishReason.ABORTED)]
     assert [(r.id, len(r)) for r in second.partial] == [("g1/0", 2 + 6), (resume[1].id, 2)]
     assert second.partial[1] is resume[1] and second.lost == () == second.asides
-    assert on.runner.num_groups == 2 and len(on.floor.traffic) == 2, "it goes on all the same"
+    assert held(on.runner) == 2 and len(on.floor.traffic) == 2, "it goes on all the same"
 
 
 def test_a_group_that_is_judged_keeps_what_was_verified_and_said() -> None:

@@ -452,7 +452,7 @@ def test_a_run_drafts_from_its_second_epoch_and_accounts_for_every_token(budget:
     ]
     assert drafted[-1] > 0 and batches[-1].metrics["drafter/hit_rate"] > 0.3
     bins = run.ledger.bins()
-    assert run.engine.stats().generated_tokens == run.ledger.total == sum(bins.values())
+    assert run.engine.stats().generated_tokens == sum(bins.values())
     assert IN_FLIGHT not in bins
 
 
