@@ -78,7 +78,11 @@ class ProcessReward(Control, Evaluator):
         self.steps += sum(map(len, found))
         self.scores = [*self.scores, *(s for each in found for s in each)][-1024:]
         pairs = zip(group.rollouts, found, strict=True)
-        rewards = [self._reward(r.reward, np.array(s, np.float32)) for r, s in pairs]
+        # One that is replayed has its reward, of which the verifier's is but a part.
+        rewards = [
+            r.reward if r.origin == "replay" else self._reward(r.reward, np.array(s, np.float32))
+            for r, s in pairs
+        ]
         rollouts = zip(group.rollouts, ends, found, strict=True)
         spread = [_spread(r, e, s, view=scratch.view) for r, e, s in rollouts]
         return (group.judged(rewards) if self.weight else group).with_scores("process", spread)
