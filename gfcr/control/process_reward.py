@@ -72,7 +72,8 @@ class ProcessReward(Control, Evaluator):
 
     async def evaluate(self, group: Group, scratch: Scratch) -> Group:
         ends = [self.ends(r.text) for r in group.rollouts]
-        texts = [(group.prompt.text, r.text) for r in group.rollouts]
+        # A later turn, or a second try, has a prompt of its own.
+        texts = [(r.prompt.text, r.text) for r in group.rollouts]
         asked = (self.model, self.device, self.good, texts, ends)
         found: list[list[float]] = await scratch.call(score_steps, *asked)
         self.steps += sum(map(len, found))

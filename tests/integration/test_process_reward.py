@@ -123,6 +123,10 @@ def test_with_weight_0_the_verifier_s_reward_stays(model: Path) -> None:
     found = judged(part, again)
     assert found.raw_rewards_N.tolist() == again.raw_rewards_N.tolist()
     assert all(s.scores.keys() == {"process"} for s in found.signals)
+    # A later turn of an episode is read behind the turns before it, which are its prompt.
+    turn = make.rollout(1, text="7", length=1, of=make.prompt(1, text="1+2=3,4+3="))
+    found = judged(ProcessReward(model=str(model)), make.group_of([make.rollout(0), turn]))
+    assert found.rollouts[1].reward == pytest.approx(brute(model, "1+2=3,4+3=7", 1)[-1], abs=1e-5)
 
 
 def test_no_model_or_no_separator_is_refused() -> None:
