@@ -36,8 +36,7 @@ class JobSession(SideSession, Session):
     @property
     def behind(self) -> int:
         """Returns the first place behind all that its trajectories have, some of them left out."""
-        places = (_place(t.name)[1][0] + 1 for t in self.trajectories)
-        return max([self._offset + len(self.trajectories), *places])
+        return max([self._offset, *(_place(t.name)[1][0] + 1 for t in self.trajectories)])
 
     def start(self, generate: Generate) -> None:
         """Runs the Generate part up to its first wait."""
