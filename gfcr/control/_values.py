@@ -63,8 +63,11 @@ class PrefixValues(Control, Evaluator):
     async def _value(self, rollout: Rollout, cut: int, scratch: Scratch) -> float | None:
         prefix = rollout.tokens_T[:cut].tolist()
         tokens = (*rollout.prompt.tokens, *prefix)
-        left = max(1, scratch.view.sampling.max_tokens - cut)  # as long as the rollout may become
-        sampling = replace(scratch.view.sampling, max_tokens=left)
+        view = scratch.view
+        # As long as the rollout may become: a later turn's prompt leaves less than the run's cap.
+        room = view.room + view.sampling.max_tokens - len(tokens)
+        left = max(1, min(view.sampling.max_tokens - cut, room))
+        sampling = replace(view.sampling, max_tokens=left)
         probes = [
             scratch.aside(tokens, role="probe", sampling=sampling) for _ in range(self.samples)
         ]

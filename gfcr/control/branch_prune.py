@@ -52,7 +52,7 @@ class BranchPrune(Control, Watcher, Observer):
     def watch(self, trajectory: Trajectory, *, new: int, view: View) -> Abort | None:
         num = len(trajectory.tokens)
         # A step that verifies drafts brings several tokens, and may pass a multiple of `every`.
-        if num < self.window or num // self.every == (num - new) // self.every:
+        if num // self.every == (num - new) // self.every or sum(trajectory.mask) < self.window:
             return None
         left = [t for t in trajectory.siblings if t.finish != FinishReason.ABORTED]
         ended = [t for t in left if t.finish is not None]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gfcr.control._rounds import Resizes, multiplied
 from gfcr.part import Recipe
 from gfcr.stages import Abort, Control, Harvest, Job, Observer, Trajectory, View, Watcher
-from gfcr.types import Rollout
+from gfcr.types import FinishReason, Rollout
 from gfcr.values.ranges import Share
 
 
@@ -73,7 +73,8 @@ class Darts(Control, Resizes, Watcher, Observer):
         return jobs
 
     def watch(self, trajectory: Trajectory, *, new: int, view: View) -> Abort | None:
-        siblings = trajectory.siblings
+        # Those that another part has aborted, or Generate has dropped, are not there to be trained.
+        siblings = [each for each in trajectory.siblings if each.finish != FinishReason.ABORTED]
         redundant = len(siblings) - view.group_size
         tail = int(self.prune * redundant + 1e-9) if redundant > 0 else 0
         if not tail or sum(each.finish is None for each in siblings) > tail:
@@ -87,10 +88,10 @@ class Darts(Control, Resizes, Watcher, Observer):
         for rollout in harvest.aborted:
             # A pruned one is at least as long as it was then.
             groups.get(rollout.group_id, []).append(rollout)
-        for rollouts in groups.values():
-            lengths = [len(r) for r in rollouts if r.origin == "fresh"]
+        for group in harvest.groups:
+            lengths = [len(r) for r in groups[group.id] if r.origin == "fresh"]
             if len(lengths) > 1:
-                self.variances[rollouts[0].prompt.id] = float(np.var(lengths))
+                self.variances[group.prompt.id] = float(np.var(lengths))
 
     def metrics(self) -> Mapping[str, float]:
         """Mean rollouts begun of a prompt in the last round, rollouts pruned in the last batch."""

@@ -158,7 +158,9 @@ class LlmJudge(Control, Evaluator, Observer):
         return (score - self.low) / (self.high - self.low)
 
     def _noted(self, group: Group, scores: Sequence[float | None]) -> Group:
-        triples = zip(group.signals, scores, (r.reward for r in group.rollouts), strict=True)
+        # The reward of one that is replayed is what it was judged by then.
+        known = (r.reward if r.origin == "fresh" else None for r in group.rollouts)
+        triples = zip(group.signals, scores, known, strict=True)
         return group.with_signals(
             [replace(s, scores={**s.scores, **_notes(u, k)}) for s, u, k in triples]
         )

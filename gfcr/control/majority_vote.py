@@ -71,7 +71,8 @@ class MajorityVote(Control, Evaluator):
         answers = [self._answer(r) for r in group.rollouts]
         label, share = winner(answers)
         abstains = label is None or share < self.least
-        pairs = list(zip(group.rollouts, answers, strict=True))
+        # The reward of one that is replayed is no verifier's, but an earlier vote's.
+        pairs = [p for p in zip(group.rollouts, answers, strict=True) if p[0].origin == "fresh"]
         right = [r.reward for r, answer in pairs if answer == label and r.reward is not None]
         agrees = float(np.mean(right)) if right and not abstains else float("nan")
         self.seen = [*self.seen, (share, float(abstains), agrees)][-256:]

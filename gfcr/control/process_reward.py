@@ -73,13 +73,18 @@ class ProcessReward(Control, Evaluator):
 
     async def evaluate(self, group: Group, scratch: Scratch) -> Group:
         ends = [self.ends(r.text) for r in group.rollouts]
-        texts = [(in_words(group.prompt), r.text) for r in group.rollouts]
+        # A later turn, or a second try, has a prompt of its own.
+        texts = [(in_words(r.prompt), r.text) for r in group.rollouts]
         asked = (self.model, self.device, self.good, texts, ends)
         found: list[list[float]] = await scratch.call(score_steps, *asked)
         self.steps += sum(map(len, found))
         self.scores = [*self.scores, *(s for each in found for s in each)][-1024:]
         pairs = zip(group.rollouts, found, strict=True)
-        rewards = [self._reward(r.reward, np.array(s, np.float32)) for r, s in pairs]
+        # One that is replayed has its reward, of which the verifier's is but a part.
+        rewards = [
+            r.reward if r.origin == "replay" else self._reward(r.reward, np.array(s, np.float32))
+            for r, s in pairs
+        ]
         rollouts = zip(group.rollouts, ends, found, strict=True)
         spread = [_spread(r, e, s, view=scratch.view) for r, e, s in rollouts]
         return (group.judged(rewards) if self.weight else group).with_scores("process", spread)

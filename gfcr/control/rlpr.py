@@ -8,6 +8,7 @@ import numpy as np
 
 from gfcr.control.places import reaching
 from gfcr.errors import ConfigError
+from gfcr.handles import PROPOSE, role_of
 from gfcr.stages import Control, Evaluator, Scratch, View
 from gfcr.types import Floats, Group, Rollout
 from gfcr.values.ranges import Text
@@ -57,6 +58,8 @@ class Rlpr(Control, Evaluator):
 
     async def evaluate(self, group: Group, scratch: Scratch) -> Group:
         view, prompt = scratch.view, group.prompt
+        if role_of(prompt) == PROPOSE:  # which has no reference answer
+            return group
         answer, marker = view.encode(prompt.answer), view.encode(self.marker)
         if not answer:
             raise ValueError(f"prompt {prompt.id} has no reference answer")

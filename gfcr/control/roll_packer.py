@@ -1,6 +1,6 @@
 """Tail batching: prompts with long rollouts wait for a batch of their own."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Annotated, ClassVar, final
@@ -8,13 +8,23 @@ from typing import Annotated, ClassVar, final
 from annotated_types import Interval
 
 from gfcr.part import Recipe
-from gfcr.stages import Control, Harvest, Observer, Plan, Planner, Replay, View
+from gfcr.stages import (
+    Allocator,
+    Control,
+    Harvest,
+    Job,
+    Observer,
+    Plan,
+    Planner,
+    Replay,
+    View,
+)
 from gfcr.types import Prompt
 
 
 @final
 @dataclass(kw_only=True)
-class RollPacker(Control, Planner, Observer):
+class RollPacker(Control, Planner, Allocator, Observer):
     """Short rounds defer the prompts that are last to finish; long rounds catch up on them.
 
     For batches of P groups a short round begins ceil(`factor` x P) prompts and is full with the
@@ -37,6 +47,8 @@ class RollPacker(Control, Planner, Observer):
     """Prompts begun in a short round for each one trained on."""
     queue: list[Prompt] = field(init=False, default_factory=list[Prompt])
     """Prompts deferred, the first one first."""
+    begun: dict[str, Prompt] = field(init=False, default_factory=dict[str, Prompt])
+    """Prompt id -> prompt, of the groups in the making."""
     long: bool = field(init=False, default=False)
     """Whether the last batch was a long round."""
     deferred: int = field(init=False, default=0)
@@ -64,12 +76,20 @@ class RollPacker(Control, Planner, Observer):
         begun = ceil(plan.target * self.factor - 1e-9) - plan.in_flight
         return replace(plan, num_groups=max(plan.num_groups, begun))
 
+    def allocate(self, jobs: Sequence[Job], *, view: View) -> Sequence[Job]:
+        self.begun |= {job.prompt.id: job.prompt for job in jobs}
+        return jobs
+
     def observe(self, harvest: Harvest, *, view: View) -> None:
         done = {group.id for group in harvest.groups}
         # A Watcher's cuts of complete groups are among the aborted, too.
         cut = {r.group_id: r.prompt for r in harvest.aborted if r.group_id not in done}
-        self.queue += cut.values()
+        # A group's id ends in its prompt's, of which a rollout may have been given another wording.
+        names = {group_id: group_id.split(":", 2)[-1] for group_id in (*done, *cut)}
+        self.queue += [self.begun.get(names[group_id], own) for group_id, own in cut.items()]
         self.deferred = len(cut)
+        for name in names.values():
+            self.begun.pop(name, None)
 
     def metrics(self) -> Mapping[str, float]:
         """Returns whether the last batch was long, prompts it deferred, prompts in the queue."""

@@ -68,12 +68,15 @@ class SelectiveRollout(Control, Watcher, Referee, Observer):
     def watch(self, trajectory: Trajectory, *, new: int, view: View) -> Abort | None:
         if len(trajectory.tokens) < self.checkpoint:
             return None
-        if _NOTE not in trajectory.notes:
-            siblings = trajectory.siblings
-            if any(t.finish is None and len(t.tokens) < self.checkpoint for t in siblings):
+        # Branches are alike for the beginning that they share, and go with whom they branched from.
+        opened = [t for t in trajectory.siblings if "." not in t.name]
+        first = next(t for t in opened if t.name == trajectory.name.partition(".")[0])
+        if _NOTE not in first.notes:
+            if any(t.finish is None and len(t.tokens) < self.checkpoint for t in opened):
                 return None
-            self._look(siblings)
-        alike = trajectory.notes[_NOTE] < self.threshold
+            self._look(opened)
+        trajectory.notes[_NOTE] = first.notes[_NOTE]
+        alike = first.notes[_NOTE] < self.threshold
         return Abort(reason="similar prefixes") if alike else None
 
     def decide(self, group: Group, *, view: View) -> Retire | None:

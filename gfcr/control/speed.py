@@ -51,34 +51,36 @@ class Speed(Control, Planner, Referee, Observer):
     Replay part such as `partial_rollouts` keeps it for the next one, as in the paper."""
     patience: Count = 64
     """Prompts screened in an update for each one wanted, at most."""
-    begun: int = field(init=False, default=0)
+    passed: set[str] = field(init=False, default_factory=set[str])
+    """Groups of the batch that were continued."""
     last: dict[str, float] = field(init=False, default_factory=dict[str, float])
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
         return uncounted(strategy)
 
     def plan(self, plan: Plan, *, view: View) -> Plan:
-        self.begun = self.begun if view.round else 0
-        if self.begun >= self.patience * plan.target:
+        # What was planned before may not have been begun: a budget holds groups back.
+        begun = len(view.groups) + plan.in_flight
+        if begun >= self.patience * plan.target:
             if not view.num_accepted and not plan.in_flight:
                 raise BatchCannotFill(
-                    f"update {view.step + 1}: none of {self.begun} prompts had both right and "
+                    f"update {view.step + 1}: none of {begun} prompts had both right and "
                     f"wrong answers among {view.group_size} rollouts (speed.patience="
                     f"{self.patience} for each one wanted). The task may be too easy or too hard "
                     "for the model: raise strategy.group_size or strategy.controls.speed.patience."
                 )
             return plan
-        num_groups = max(plan.num_groups, plan.missing + self.ahead)
-        self.begun += max(num_groups, len(plan.jobs))
-        return replace(plan, num_groups=num_groups)
+        return replace(plan, num_groups=max(plan.num_groups, plan.missing + self.ahead))
 
     def decide(self, group: Group, *, view: View) -> SampleMore | Retire | None:
         scored = rewards(group)
-        # Groups that were continued have more; without a reward the group is unscorable, not dead.
-        if len(group.rollouts) > view.group_size or not scored:
+        # One that was continued in an earlier batch has more; of one continued in this batch a
+        # Watcher may have left no more. Without a reward the group is unscorable, not dead.
+        if group.id in self.passed or len(group.rollouts) > view.group_size or not scored:
             return None
         if np.ptp(scored) <= 1e-6:
             return Retire(reason="screened_out")
+        self.passed.add(group.id)
         return SampleMore(num_samples=self.more)
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
@@ -88,6 +90,7 @@ class Speed(Control, Planner, Referee, Observer):
             "screened": float(out + continued),
             "passed": continued / max(out + continued, 1),
         }
+        self.passed.clear()
 
     def metrics(self) -> Mapping[str, float]:
         """Prompts screened for the last batch, and the share of them that passed."""

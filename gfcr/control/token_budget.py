@@ -58,7 +58,8 @@ class TokenBudget(Control, Planner, Watcher, Observer):
         return Abort(reason="token budget spent")
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        groups = len(harvest.groups)
+        # One that is replayed takes no tokens, and would make the others look cheap.
+        groups = sum({r.origin for r in g.rollouts} != {"replay"} for g in harvest.groups)
         measured = self.spent / max(groups, 1)
         # What was cut would have cost more.
         self.cost = max(self.cost, measured) * 1.25 if self.cut else measured

@@ -3,6 +3,8 @@
 import re
 from typing import Final
 
+import numpy as np
+
 from gfcr.errors import ConfigError
 from gfcr.stages import View
 from gfcr.types import Rollout
@@ -11,10 +13,16 @@ _FENCE: Final = re.compile(r"^[ \t]*```([^\n`]*)\n(.*?)^[ \t]*```[ \t]*$", re.DO
 
 
 def written(rollout: Rollout, *, view: View) -> str:
-    """The text that the policy sampled: what a tool or the environment said is left out."""
-    if rollout.mask_T.all():
+    """The text without what a tool or the environment said.
+
+    A beginning that the policy was given, such as a hint, is part of what it goes on to write.
+    """
+    told_T = np.logical_or.accumulate(rollout.mask_T) & ~rollout.mask_T
+    if not told_T.any():
         return rollout.text
-    return view.decode(rollout.tokens_T[rollout.mask_T].tolist())
+    # A stop that ends the rollout is no part of its text.
+    stop = view.decode(rollout.tokens_T.tolist())[len(rollout.text) :]
+    return view.decode(rollout.tokens_T[~told_T].tolist()).removesuffix(stop)
 
 
 def fenced(text: str, *, languages: tuple[str, ...]) -> list[str]:

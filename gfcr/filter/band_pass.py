@@ -5,6 +5,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from gfcr.filter._choice import outcomes
 from gfcr.filter._gates import check_order
 from gfcr.handles import PROPOSE, role_of
 from gfcr.stages import Filter, View
@@ -43,10 +44,10 @@ class BandPass(Filter):
     def apply(self, group: Group, *, view: View) -> Group:
         if role_of(group.prompt) == PROPOSE:
             return group
-        rewards = group.raw_rewards_N[group.kept_N]
+        rewards = outcomes(group)
         if not len(rewards):
             return group
-        mean = float(np.mean(rewards, dtype=np.float64))
+        mean = float(np.mean(rewards))
         slack = 1e-6 * max(1.0, abs(mean))  # rewards such as 0.1 are rounded
         kept = self.low - slack <= mean <= self.high + slack
         return group if kept else group.reject("band_pass")

@@ -1,5 +1,6 @@
 """S-GRPO's rewards: the earlier a thought could be left, the better."""
 
+from collections import Counter
 from dataclasses import dataclass
 from math import inf
 from typing import ClassVar, final
@@ -38,11 +39,12 @@ class ExitReward(Filter):
     def apply(self, group: Group, *, view: View) -> Group:
         exits_N = [r.notes.get("exit", inf) for r in group.rollouts]
         rewards = [s.reward for s in group.signals]
-        num_right = 0
+        # One that was recalled has left another group's thought, and counts among its own.
+        num_right = Counter[str]()
         for i in sorted(range(len(exits_N)), key=lambda i: exits_N[i]):
             reward = rewards[i]
             if reward is not None and group.signals[i].rejected is None:
                 right = reward >= self.threshold
-                rewards[i] = self.decay**num_right if right else 0.0
-                num_right += right
-        return group.with_rewards(rewards).with_values(right_exits=float(num_right))
+                rewards[i] = self.decay ** num_right[group.rollouts[i].group_id] if right else 0.0
+                num_right[group.rollouts[i].group_id] += right
+        return group.with_rewards(rewards).with_values(right_exits=float(num_right.total()))

@@ -6,6 +6,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from gfcr.filter._choice import outcomes
 from gfcr.stages import Filter, Harvest, Observer, View
 from gfcr.types import Group
 from gfcr.values.ranges import Natural, NonNegative, Share
@@ -63,5 +64,5 @@ class RewardSpread(Filter, Observer):
 
 
 def _spread(group: Group) -> float:
-    rewards = group.raw_rewards_N[group.kept_N].astype(np.float64)
+    rewards = outcomes(group)
     return float(rewards.std()) if len(rewards) else 0.0

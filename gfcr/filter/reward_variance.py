@@ -6,6 +6,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from gfcr.errors import ConfigError
+from gfcr.filter._choice import outcomes
 from gfcr.stages import Filter, View
 from gfcr.types import Group
 from gfcr.values.ranges import Finite, Natural, Share
@@ -54,7 +55,7 @@ class RewardVariance(Filter):
         return 2
 
     def apply(self, group: Group, *, view: View) -> Group:
-        rewards = group.raw_rewards_N[group.kept_N].astype(np.float64)
+        rewards = outcomes(group)
         share = self._share(rewards) if len(rewards) > 1 else 0.0
         group = group.with_values(reward_variance=share)
         kappa = self.late if view.step >= self.late_from else self.kappa

@@ -11,7 +11,7 @@ from gfcr.errors import ConfigError
 from gfcr.filter._standard import standardised
 from gfcr.handles.prompts import rewards
 from gfcr.stages import BatchMap, Filter, Harvest, Observer, Selector, View
-from gfcr.types import Group, Prompt, Rollout
+from gfcr.types import Bools, Group, Prompt, Rollout
 from gfcr.values.ranges import Count, Natural, Positive, SomeShare
 
 
@@ -120,7 +120,10 @@ class SingleStream(Filter, Selector, BatchMap, Observer):
                 self._visit(group.prompt.id, reward, step=harvest.step)
         fresh = (r for g in harvest.groups for r in g.rollouts if r.origin == "fresh")
         whole = [r for r in fresh if r.mask_T.any() and not r.sampled_under]
-        self.kept = whole[: self.probes] if self.forget == "gap" else []
+        # What earlier policies began tells of more than one update: it is left out of the mean.
+        newest = max((int(r.versions_T.max()) for r in whole), default=0)
+        own = [r for r in whole if r.versions_T.max() == newest and "temperature" not in r.notes]
+        self.kept = own[: self.probes] if self.forget == "gap" else []
 
     def metrics(self) -> Mapping[str, float]:
         """Prompts tracked, candidates passed over in the last round, how far the policy moved."""
@@ -146,5 +149,10 @@ class SingleStream(Filter, Selector, BatchMap, Observer):
         scores = view.score([[*r.prompt.tokens, *r.tokens_T.tolist()] for r in asked])
         pairs = zip(asked, scores, strict=True)
         # Scores begin with the second token, so those of a completion are one place further left.
-        own = [(s[len(r.prompt.tokens) - 1 :] - r.logprobs_T)[r.mask_T] for r, s in pairs]
+        own = [(s[len(r.prompt.tokens) - 1 :] - r.logprobs_T)[_newest_T(r)] for r, s in pairs]
         self.moved += float(np.mean(np.abs(np.concatenate(own)), dtype=np.float64))
+
+
+def _newest_T(rollout: Rollout) -> Bools:
+    """True where the newest of the policies that it is of has sampled."""
+    return rollout.mask_T & (rollout.versions_T == rollout.versions_T.max())

@@ -26,7 +26,8 @@ class Hinted(Generate):
     again under that. With `where: completion` it is the beginning of the answer, out of the loss.
     Such rollouts have the share in their notes, as `hint`.
 
-    Where a prompt with its hint would not fit the engine's context it is asked without.
+    Where a prompt with its hint would not fit the engine's context, or the hint leaves no room to
+    answer under the cap, it is asked without.
     The solution is the prompt's column `column`, of the task's data, or its answer. Hurts where
     the hint is the answer: what is trained then is to guess it.
     """
@@ -51,7 +52,7 @@ class Hinted(Generate):
         encode(self.template.replace("{hint}", "").replace("{prompt}", ""))
 
     def metrics(self) -> Mapping[str, float]:
-        """Rollouts so far without their hint, as it would not fit the engine."""
+        """Rollouts so far without their hint, as it would not fit."""
         return {"too_long": float(self.too_long)}
 
     async def run(self, session: Session) -> None:
@@ -75,6 +76,9 @@ class Hinted(Generate):
             trajectory = session.open(index, prompt=prompt, train_under=plain)
         else:
             trajectory = session.open(index)
+            if len(hint) >= session.job.sampling.max_tokens:
+                self.too_long += 1
+                return trajectory
             trajectory.append(hint)
         trajectory.notes[HINT] = share
         return trajectory

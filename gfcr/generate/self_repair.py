@@ -56,7 +56,8 @@ class SelfRepair(Generate, Observer):
         return {name: float(count) for name, count in counts.items()}
 
     def observe(self, harvest: Harvest, *, view: View) -> None:
-        again = [r.reward for g in harvest.groups for r in g.rollouts if "repair" in r.notes]
+        fresh = (r for g in harvest.groups for r in g.rollouts if r.origin == "fresh")
+        again = [r.reward for r in fresh if "repair" in r.notes]
         self.repaired += sum(reward is not None and reward >= self.threshold for reward in again)
 
     async def _try(self, index: int, session: Session) -> None:

@@ -76,8 +76,9 @@ class VerifiedPrefix(Generate, Observer):
         if known := list(self.solved.get(job.prompt.id, ())):
             rng = session.view.rng("verified_prefix", job.prompt.id, index)
             tokens = known[int(rng.integers(len(known)))].tokens_T
-            # One token at least is left to sample.
-            prefix = tokens[: min(ceil(share * len(tokens) - 1e-9), len(tokens) - 1)]
+            # One token at least is left to sample, also under a cap that has fallen since.
+            most = min(len(tokens), job.sampling.max_tokens) - 1
+            prefix = tokens[: min(ceil(share * len(tokens) - 1e-9), most)]
             trajectory.append(prefix.tolist())
             self.restarted += bool(len(prefix))
         return trajectory

@@ -30,7 +30,7 @@ class Begun:
     job: Job
     repeat: int
     opened: int
-    """How many trajectories had been opened for the group."""
+    """The place of the next trajectory to be opened for the group."""
     verified: tuple[Rollout, ...]
     going: Job | None
     """The job whose rollouts are being made; None where all are verified."""
@@ -56,7 +56,7 @@ class Cell:
         self._cut: list[Rollout] = []
         """The rollouts that a Watcher aborted."""
         self._opened = 0
-        """How many trajectories earlier jobs of the group have opened."""
+        """The place behind those of the trajectories that earlier jobs of the group have opened."""
         self._session: JobSession | None = None
         """The session of the job whose rollouts are being made."""
         self._judging: Judging | None = None
@@ -98,7 +98,7 @@ class Cell:
             group_id=self.id,
             job=self.origin.job,
             repeat=self.origin.repeat,
-            opened=self._opened + len(made),
+            opened=session.behind if session else self._opened,
             verified=tuple(self._rollouts),
             going=session and session.job,
             partial=(*partial, *unopened),
@@ -180,7 +180,7 @@ class Cell:
         floor, sampling = self.origin.floor, self.origin.job.sampling
         with floor.traffic.at("scoring"):
             self._rollouts += scored_again(kept, engine=floor.engine, sampling=sampling)
-        self._opened += len(made)
+        self._opened = session.behind
         self._session = None
 
     def _verified(self) -> Group:

@@ -11,6 +11,7 @@ from gfcr.loop.cell import Cell
 from gfcr.loop.checks import check_group, check_groups, check_numbers, check_recalled, misfit
 from gfcr.loop.jobs import Rules
 from gfcr.loop.known import Known
+from gfcr.loop.metrics import not_judged
 from gfcr.loop.runner import Runner
 from gfcr.loop.view import RunView
 from gfcr.loop.view import shown as as_shown
@@ -269,15 +270,16 @@ class Collector:
         return group
 
 
-def check_harvest(harvest: Harvest) -> None:
+def check_harvest(harvest: Harvest, *, judged: bool = False) -> None:
     """Refuses a batch with nothing to learn from where the user has to correct the cause.
 
     Raises:
-        GfcrError: no rollout could be scored.
+        GfcrError: no rollout could be scored, and no Evaluator that `judged` them has abstained.
         BatchCannotFill: no group was completed.
     """
-    where = f"update {harvest.step + 1}"
-    check_scorable((r for g in harvest.groups for r in g.rollouts), where=where)
+    where, made = f"update {harvest.step + 1}", [r for g in harvest.groups for r in g.rollouts]
+    if not (judged and any(map(not_judged, made))):
+        check_scorable(made, where=where)
     if not harvest.groups:
         raise BatchCannotFill(f"{where}: no group was completed.")
 

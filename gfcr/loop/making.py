@@ -129,7 +129,7 @@ class Making:
         with self._sinking():
             collector.end()  # it may be done without a turn
             collector.map_batch()
-            check_harvest(own := collector.harvest())
+            check_harvest(own := collector.harvest(), judged=bool(self._strategy.hooks(Evaluator)))
             harvest = self._joined(own)
             samples = batches.samples(harvest.groups)
         # Until here a failure has passed the batch to the sink, as one of those that are open.

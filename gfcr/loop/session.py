@@ -33,6 +33,11 @@ class JobSession(SideSession, Session):
         """Returns whether none of its rollouts is still being made or verified."""
         return self.settled and all(t.is_verified for t in self.trajectories)
 
+    @property
+    def behind(self) -> int:
+        """Returns the first place behind all that its trajectories have, some of them left out."""
+        return max([self._offset, *(_place(t.name)[1][0] + 1 for t in self.trajectories)])
+
     def start(self, generate: Generate) -> None:
         """Runs the Generate part up to its first wait."""
         self._run = Run(self._drive(generate))

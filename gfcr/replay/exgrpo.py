@@ -45,6 +45,8 @@ class Exgrpo(Solved, Selector, Allocator):
     retired: set[str] = field(init=False, default_factory=set[str])
     chosen: list[str] = field(init=False, default_factory=list[str])
     """Prompts of the batch that are asked again."""
+    cut: list[str] = field(init=False, default_factory=list[str])
+    """Those of the batch before whose groups were cut, and may go on without a rollout."""
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
         if strategy.group_size > 1:
@@ -53,7 +55,7 @@ class Exgrpo(Solved, Selector, Allocator):
 
     def select(self, num: int, *, view: View) -> Sequence[Prompt]:
         if view.round == 0:
-            self.chosen = []
+            self.chosen = list(self.cut)
         known = [p for p in self.rates if p in self.solved and p not in self.chosen]
         # Others would hardly make a group with a gradient: the paper's range is 1 to 7 of 8.
         known = [p for p in known if 0 < self.rates[p] < 1]
@@ -99,6 +101,8 @@ class Exgrpo(Solved, Selector, Allocator):
                 self.retired.add(prompt_id)
         for prompt_id in self.retired & self.solved.keys():
             del self.solved[prompt_id]
+        gone_on = {r.prompt.id for r in harvest.aborted}
+        self.cut = [p for p in self.chosen if p in gone_on]
         # Without a kept solution there is nothing to recall: the stream alone brings such a prompt.
         self.rates = {p: rate for p, rate in self.rates.items() if p in self.solved}
         right, scored = sum(r for _, (r, _) in pairs), sum(r + w for _, (r, w) in pairs)

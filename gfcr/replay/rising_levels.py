@@ -44,7 +44,7 @@ class RisingLevels(Replay, Selector):
     rate: float = field(init=False, default=0.0)
     made: int = field(init=False, default=0)
     level_of: dict[str, int] = field(init=False, default_factory=dict[str, int])
-    """Prompt id -> level, of the batch in the making."""
+    """Prompt id -> level, of the batch in the making and of what was cut of the one before."""
 
     @property
     def top(self) -> int:
@@ -68,7 +68,9 @@ class RisingLevels(Replay, Selector):
             self.risen += self.right >= self.promote * self.judged
             self.rate = self.right / self.judged
             self.judged = self.right = 0
-        self.level_of = {}
+        # What was cut may go on in the next batch; left out, only quick answers would be judged.
+        cut = {r.prompt.id for r in harvest.aborted}
+        self.level_of = {name: level for name, level in self.level_of.items() if name in cut}
 
     def holds(self) -> Iterable[str]:
         return ()

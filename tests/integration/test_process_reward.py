@@ -1,7 +1,9 @@
 """A process reward model of transformers: which token scores which step."""
 
 import string
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -65,6 +67,18 @@ def test_where_steps_end(text: str, ends: list[int]) -> None:
     assert ProcessReward(separator=",").ends(text) == ends
 
 
+def judged(part: ProcessReward, group: Group) -> Group:
+    """What the part makes of a group where slow functions answer at once."""
+
+    async def call(function: Any, *args: Any) -> Any:
+        return function(*args)
+
+    scratch: Any = SimpleNamespace(view=make.view(), call=call)
+    with pytest.raises(StopIteration) as done:
+        part.evaluate(group, scratch).send(None)
+    return done.value.value
+
+
 def run(part: ProcessReward) -> list[Group]:
     strategy = Strategy(
         name="t",
@@ -103,6 +117,16 @@ def test_with_weight_0_the_verifier_s_reward_stays(model: Path) -> None:
     for before, after in zip(groups, half, strict=True):
         rest = after.raw_rewards_N - 0.5 * before.raw_rewards_N
         assert ((rest > 0) & (rest < 0.5)).all()
+    # What is replayed is worth what it was: its reward has the model's share already.
+    again = replace(half[0], rollouts=tuple(replace(r, origin="replay") for r in half[0].rollouts))
+    part = ProcessReward(model=str(model), separator=",", weight=0.5, reduce="mean")
+    found = judged(part, again)
+    assert found.raw_rewards_N.tolist() == again.raw_rewards_N.tolist()
+    assert all(s.scores.keys() == {"process"} for s in found.signals)
+    # A later turn of an episode is read behind the turns before it, which are its prompt.
+    turn = make.rollout(1, text="7", length=1, of=make.prompt(1, text="1+2=3,4+3="))
+    found = judged(ProcessReward(model=str(model)), make.group_of([make.rollout(0), turn]))
+    assert found.rollouts[1].reward == pytest.approx(brute(model, "1+2=3,4+3=7", 1)[-1], abs=1e-5)
 
 
 def test_no_model_or_no_separator_is_refused() -> None:

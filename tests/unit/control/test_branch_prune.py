@@ -80,6 +80,11 @@ def test_it_looks_every_so_many_tokens_however_many_come_at_once() -> None:
     _, running = branches([-1.0], [-5.0] * 7)
     assert part.watch(running, new=3, view=VIEW) is None
     assert part.watch(running, new=4, view=VIEW) is not None
+    # Tokens of a tool, or of a beginning that was given, fill no window.
+    part.window = 3
+    assert part.watch(running, new=4, view=VIEW) is not None
+    running.mask[:5] = [False] * 5
+    assert part.watch(running, new=4, view=VIEW) is None
 
 
 def test_unsure_branches_of_a_tree_are_cut_and_the_rest_is_trained() -> None:

@@ -1,5 +1,6 @@
 """Redundancy goes by the variance of lengths, and of it the tail is cut."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from gfcr.errors import ConfigError
 from gfcr.stages import Harvest
 from gfcr.testing import factories as make
 from tests.cases import over
+from tests.loops import aborts
 
 weights = st.lists(st.floats(0, 1e4), min_size=1, max_size=12)
 
@@ -64,9 +66,11 @@ def test_pruned_rollouts_count_with_what_they_had() -> None:
     part, view = Darts(), make.view()
     long = make.rollout(7, length=50, group_id="g0", of=make.prompt(0))
     stray = make.rollout(8, length=99, group_id="elsewhere")
-    harvest = Harvest(step=0, groups=(group(0, [5, 5]),), aborted=(long, stray))
+    # Of the prompt asked, also where its rollouts were given another wording of it.
+    asked = replace(group(0, [5, 5]), prompt=make.prompt(3))
+    harvest = Harvest(step=0, groups=(asked,), aborted=(long, stray))
     part.observe(harvest, view=view)
-    assert part.variances == {"p0": pytest.approx(np.var([5, 5, 50]))}
+    assert part.variances == {"p3": pytest.approx(np.var([5, 5, 50]))}
 
 
 def test_what_goes_on_from_earlier_stays_as_it_is() -> None:
@@ -96,6 +100,11 @@ def test_the_last_of_the_redundant_ones_are_cut_and_no_others(prune: float, left
         expected = [3, 5, 2 * left - 1, 2 * left + 1]
         assert sorted(kept) == expected
     assert batch.metrics.get("rejected/dual_end", 0.0) == 3 * (left - 4)
+    # Where another part has aborted four of eight, none is redundant.
+    plan = strategies.load("darts", group_size=4, redundancy=1.0, prune=prune)
+    plan = replace(plan, controls={"first": aborts(*"0123"), **plan.controls})
+    few = make.pipeline(plan, script=script, prompts=3).next_batch()
+    assert [len(made.rollouts) for made in few.groups] == [4] * 3
 
 
 def test_it_costs_less_steps_than_waiting_for_all() -> None:

@@ -109,6 +109,12 @@ def test_only_the_latest_labels_are_kept() -> None:
     labelled(part, num=6, of=lambda s: 1 - s / 5)
     assert labelled(part, num=6, of=lambda s: s / 5)["slope"] == pytest.approx(1)
     assert len(part.labels) == 6
+    # What is replayed has the reward that it was judged by, which is no label.
+    old = group(["1", "4"], rewards=[0.5, 0.5])
+    old = replace(old, rollouts=tuple(replace(r, origin="replay") for r in old.rollouts))
+    before = list(part.labels)
+    observe(part, judged(part, old))
+    assert part.labels == before
 
 
 def test_ranks_are_within_the_group_and_skip_what_was_not_read() -> None:

@@ -16,10 +16,10 @@ from gfcr.types import FinishReason
 from tests.cases import over
 
 
-def voted(texts: list[str], **knobs: Any) -> Any:
+def voted(texts: list[str], *, origin: Any = "fresh", **knobs: Any) -> Any:
     """An evaluation of a group of these texts, all right by the verifier but the last."""
-    last = len(texts) - 1
-    rollouts = [make.rollout(i, text=t, reward=float(i < last)) for i, t in enumerate(texts)]
+    pairs, last = enumerate(texts), len(texts) - 1
+    rollouts = [make.rollout(i, text=t, reward=float(i < last), origin=origin) for i, t in pairs]
     part = MajorityVote(**knobs)
     run = part.evaluate(make.group_of(rollouts), None)  # pyright: ignore[reportArgumentType]
     with pytest.raises(StopIteration) as done:
@@ -43,6 +43,8 @@ def test_who_answers_as_most_do_is_right() -> None:
     assert group.raw_rewards_N.tolist() == [1, 1, 0, 0]
     assert group.values["vote_share"] == 0.5
     assert part.metrics() == {"share": 0.5, "abstained": 0.0, "agrees": 1.0}
+    again, _ = voted(["#7", " 1#7 ", "#8", "no"], answer=r"#(.*)", origin="replay")
+    assert again.metrics() == {"share": 0.5, "abstained": 0.0}, "no verifier has judged these"
 
 
 def test_the_whole_text_is_the_answer_without_a_pattern_and_the_last_match_with_one() -> None:

@@ -113,6 +113,10 @@ def test_no_reference_makes_a_group_unscorable_and_no_marker_is_refused() -> Non
     strategy = strategies.load("rlpr", group_size=4)
     with pytest.raises(GfcrError, match="no reference answer"):
         make.pipeline(strategy, task=Unanswered(), prompts=2).next_batch()
+    # Prompts that ask for problems have none, and are another part's to judge.
+    both = strategies.load("absolute_zero", controls={"rlpr": {"name": "rlpr"}})
+    batch = make.pipeline(both, prompts=4).next_batch()
+    assert batch.metrics["rollouts/unscorable"] == 0
     with pytest.raises(ConfigError, match=r"rlpr\.marker=''"):
         Rlpr(marker="")
 

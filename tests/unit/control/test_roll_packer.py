@@ -1,7 +1,9 @@
 """Tail batching: every prompt drawn is trained on once, or waits; long rounds cut nothing."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -52,10 +54,15 @@ def test_every_prompt_drawn_is_trained_on_once_or_queued(
     assert max(drawn.values()) - min(drawn[f"c{i}"] for i in range(num_train)) <= 1
 
 
-def uneven() -> tuple[Pipeline, list[RolloutBatch]]:
+def uneven(generate: str = "sample", **knobs: Any) -> tuple[Pipeline, list[RolloutBatch]]:
     """Prompts with an odd number write forty tokens, the others two."""
-    script = make.scripted(lambda r: "7" * (40 if int(r.prompt_id[1:]) % 2 else 2))
-    plan = strategies.load("rollpacker", factor=2.0, group_size=2)
+
+    def script(request: Any) -> Sequence[int]:
+        number = int(make.CODEC.decode(request.tokens).partition("=")[0])
+        return [*make.CODEC.encode("7" * (40 if number % 2 else 2)), make.CODEC.eos_id]
+
+    part = {"name": generate, **knobs}
+    plan = strategies.load("rollpacker", factor=2.0, group_size=2, generate=part)
     pipeline = make.pipeline(plan, script=script, prompts=4, max_tokens=60)
     return pipeline, [pipeline.next_batch() for _ in range(6)]
 
@@ -72,6 +79,12 @@ def test_long_prompts_are_deferred_and_come_together_whole_and_on_policy() -> No
         assert {r.step for g in batch.groups for r in g.rollouts} == {batch.step}
         assert lengths <= ({41} if long else {3, 41})
     assert pipeline.ledger.bins()[ABORTED] > 0
+
+    # Nor is a prompt put in the queue as a part has worded it anew.
+    for part in ({"name": "self_repair"}, {"name": "plan_then_act", "template": "{prompt}?"}):
+        worded, others = uneven(part.pop("name"), **part)
+        asked = [g.prompt.id for b in others for g in b.groups]
+        assert all(i.startswith("c") for i in [*asked, *(p.id for p in part_of(worded).queue)])
 
 
 def test_a_long_round_waits_for_a_full_queue_and_leaves_the_rest() -> None:

@@ -41,7 +41,8 @@ def test_the_distance_is_levenshtein_s(a: list[int], b: list[int]) -> None:
 
 
 def siblings(*tokens: Sequence[int], finish: object = None) -> list[Any]:
-    made = [SimpleNamespace(tokens=[*t], notes={}, finish=finish) for t in tokens]
+    pairs = enumerate(tokens)
+    made = [SimpleNamespace(name=str(i), tokens=[*t], notes={}, finish=finish) for i, t in pairs]
     for each in made:
         each.siblings = tuple(made)
     return made
@@ -66,6 +67,15 @@ def test_it_waits_for_the_slowest_and_counts_what_ended() -> None:
     assert part.watch(second, new=1, view=make.view())
     assert ended.notes == {"prefix_distance": pytest.approx((0 + 1 / 3 + 1 / 3) / 3)}
     assert part.watch(first, new=1, view=make.view())
+    # Answers to one plan begin with it: what is compared is plans, and the answers go with theirs.
+    for other, alike in (([4, 5, 6], False), ([1, 2, 4], True)):
+        plan, *answers, second = siblings(*[[1, 2, 3, n] for n in range(4)], other)
+        second.name = "1"
+        for number, answer in enumerate(answers):
+            answer.name = f"0.{number}"
+        for each in (*answers, plan, second):
+            assert (part.watch(each, new=1, view=make.view()) is not None) == alike
+            assert each.notes == plan.notes
 
 
 def run(text_of: Any, **knobs: Any) -> Any:

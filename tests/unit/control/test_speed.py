@@ -1,7 +1,7 @@
 """SPEED: who is screened out, what a trained prompt costs, and what is kept for the next batch."""
 
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -32,7 +32,11 @@ OUT, MORE = Retire(reason="screened_out"), SampleMore(num_samples=20)
     ],
 )
 def test_the_screen(rewards: list[float | None], answer: Any) -> None:
-    assert Speed().decide(make.group(rewards), view=make.view(group_size=4)) == answer
+    part, view = Speed(), cast("Any", make.view(group_size=4))
+    assert part.decide(make.group(rewards), view=view) == answer
+    # It is continued once, also where a Watcher aborts all of what was asked for.
+    again = None if answer == MORE else answer
+    assert part.decide(make.group(rewards), view=view) == again
 
 
 def expected_cost(rate: float, *, screen: int, more: int) -> float:
@@ -116,9 +120,9 @@ def test_prompts_ahead_are_kept_for_the_next_batch_and_no_token_is_lost() -> Non
     assert set(asked.values()) == {1}, "a prompt continued is no prompt asked again"
 
 
-def _plan(part: Speed, *, accepted: int, round: int, in_flight: int = 0) -> Plan:
+def _plan(part: Speed, *, accepted: int, round: int, in_flight: int = 0, judged: int = 0) -> Plan:
     view = make.view(target=8)
-    view.round, view.num_accepted = round, accepted
+    view.round, view.num_accepted, view.groups = round, accepted, [make.group([1.0])] * judged
     missing = 8 - accepted - in_flight
     begin = missing if round == 0 else 0
     plan = Plan(num_groups=begin, target=8, in_flight=in_flight, missing=missing)
@@ -129,7 +133,6 @@ def test_what_is_screened_out_is_replaced_at_once() -> None:
     part = Speed()
     assert _plan(part, accepted=0, round=0).num_groups == 8
     assert _plan(part, accepted=2, round=1, in_flight=5).num_groups == 1
-    assert part.begun == 9
     assert _plan(Speed(ahead=3), accepted=0, round=0).num_groups == 11
 
 
@@ -137,10 +140,11 @@ def test_what_is_screened_out_is_replaced_at_once() -> None:
 def test_patience_ends_a_batch_short_or_with_an_error_that_says_what_to_do() -> None:
     part = Speed(patience=1)
     _plan(part, accepted=0, round=0)
-    assert _plan(part, accepted=3, round=1).num_groups == 0
-    assert _plan(part, accepted=0, round=1, in_flight=2).num_groups == 0
+    assert _plan(part, accepted=3, round=1, judged=8).num_groups == 0
+    assert _plan(part, accepted=0, round=1, in_flight=2, judged=6).num_groups == 0
+    assert _plan(part, accepted=0, round=1, judged=7).num_groups == 8, "a budget held one back"
     with pytest.raises(BatchCannotFill, match=r"none of 8 prompts .*speed.patience=1"):
-        _plan(part, accepted=0, round=1)
+        _plan(part, accepted=0, round=1, judged=8)
     task = make.CoinTask(rates=(0.0,), num_train=50)
     with pytest.raises(BatchCannotFill, match=r"^update 1: .* both right and wrong"):
         chosen.run("speed", updates=1, task=task)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gfcr import strategy as strategies
 from gfcr.control.step_values import StepValues, thinned
+from gfcr.generate.episode import Episode
 from gfcr.generate.self_repair import SelfRepair
 from gfcr.stages import Abort
 from gfcr.tasks.base import Verdict
@@ -86,6 +87,11 @@ def test_a_group_of_which_nothing_is_left_is_no_failure(caplog: pytest.LogCaptur
     batch = run(StepValues(samples=1), odd, prompts=6).next_batch()
     assert any(g.rejected == "empty" for g in batch.groups) and batch.samples
     assert "failed" not in caplog.text
+    # Nor is a turn whose prompt is the turns before it, where the engine has room for no more.
+    turns, script = Episode(stop=",", per_turn=True), make.scripted(lambda request: "1234,")
+    knobs: dict[str, Any] = {"script": script, "max_tokens": 20, "engine": {"max_length": 26}}
+    told = run(StepValues(samples=1), generate=turns, **knobs).next_batch()
+    assert max(len(r.prompt.tokens) for g in told.groups for r in g.rollouts) > 6
 
 
 def test_continuations_are_verified_without_the_stop_that_ends_them(

@@ -9,7 +9,7 @@ from gfcr import strategy as strategies
 from gfcr.control.token_budget import TokenBudget
 from gfcr.errors import ConfigError
 from gfcr.pipeline import Pipeline
-from gfcr.stages import Abort, Plan
+from gfcr.stages import Abort, Harvest, Plan
 from gfcr.testing import factories as make
 from gfcr.types import RolloutBatch
 from tests.sample import sample
@@ -103,6 +103,10 @@ def test_groups_held_back_are_begun_when_others_were_cheap() -> None:
     view.judged(make.group([1.0] * 4))
     more = part.plan(Plan(num_groups=0, target=6, in_flight=1, missing=4), view=view)
     assert (more.num_groups, part.owed) == (4, 0)  # 360 left, 40 a group, one of them running
+    replayed = make.group_of([make.rollout(0, origin="replay")])
+    harvest = Harvest(step=0, groups=(make.group([1.0] * 4), replayed), aborted=())
+    part.observe(harvest, view=view)
+    assert part.metrics()["group_cost"] == 40, "what is replayed has cost nothing"
 
 
 def test_rollouts_are_cut_from_the_token_that_spends_the_last() -> None:

@@ -5,6 +5,8 @@ from hypothesis import strategies as st
 from gfcr import strategy as strategies
 from gfcr.errors import ConfigError
 from gfcr.filter.band_pass import BandPass
+from gfcr.filter.reward_spread import RewardSpread
+from gfcr.filter.reward_variance import RewardVariance
 from gfcr.testing import factories as make
 
 
@@ -29,6 +31,18 @@ def test_unscorable_rollouts_and_rejected_ones_do_not_count() -> None:
     assert BandPass(low=0.5, high=0.5).apply(group, view=make.view()).rejected is None
     unscorable = make.group([None])
     assert BandPass().apply(unscorable, view=make.view()) is unscorable
+    # Nor does an episode more than once that is several rollouts: one of four is right here.
+    turns = [(0, 1.0)] * 6 + [(1, 0.0), (2, 0.0), (3, 0.0)]
+    notes = [{"episode": float(number)} for number, _ in turns]
+    rollouts = [
+        make.rollout(i, reward=r, notes=n)
+        for i, ((_, r), n) in enumerate(zip(turns, notes, strict=True))
+    ]
+    group, view = make.group_of(rollouts), make.view()
+    assert BandPass(low=0.25, high=0.25).apply(group, view=view).rejected is None
+    assert RewardVariance().apply(group, view=view).values["reward_variance"] == 0.75
+    spread = RewardSpread().apply(group, view=view).values["reward_std"]
+    assert spread == pytest.approx(0.1875**0.5)
 
 
 def test_shaping_does_not_move_a_group_into_the_band() -> None:

@@ -115,6 +115,11 @@ def test_what_a_tool_said_is_not_the_policy_s() -> None:
     assert not FormatGate().passes(said, view=make.view())
     own = make.rollout(0, text="12#3", tokens_T=tokens)
     assert FormatGate().passes(own, view=make.view())
+    # But a beginning that it was given is part of the answer, and a stop that ends it is not.
+    for mask in ([False, False, False, True], [True, False, True, True]):
+        cut = make.rollout(0, text="12#", tokens_T=tokens, mask_T=np.array(mask))
+        gate = FormatGate(pattern="^12#$" if mask[2] is False else "^1#$")
+        assert gate.passes(cut, view=make.view())
 
 
 def test_fields_that_gates_share_are_explained() -> None:

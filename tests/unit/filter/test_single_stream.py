@@ -1,5 +1,6 @@
 """Single-stream policy optimization: the tracker, the curriculum and the advantages."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -136,13 +137,20 @@ def _last_batch(gap: float) -> Group:
 
 @over("gap", [0.0, 0.3, -0.3])
 def test_how_far_the_policy_moved_is_measured_on_its_own_rollouts(gap: float) -> None:
-    part = SingleStream()
+    part, view = SingleStream(), make.view()
     harvest = Harvest(step=0, groups=(_last_batch(gap),), aborted=())
-    part.observe(harvest, view=make.view())
+    part.observe(harvest, view=view)
     part.select(1, view=make.view())
     assert part.moved == pytest.approx(abs(gap), abs=1e-4)
     part.select(1, view=make.view())
     assert part.moved == pytest.approx(abs(gap), abs=1e-4)  # measured once
+    # By what the newest policy sampled: how far older ones are away was measured before.
+    old, part = _last_batch(gap + 0.5), SingleStream(probes=1)
+    (newest,) = _last_batch(gap).rollouts
+    newest = replace(newest, versions_T=np.ones(6, np.int32))
+    part.observe(Harvest(step=0, groups=(old, make.group_of([newest])), aborted=()), view=view)
+    part.select(1, view=make.view())
+    assert part.moved == pytest.approx(abs(gap), abs=1e-4)
 
 
 def test_by_lag_nothing_is_scored() -> None:

@@ -112,6 +112,10 @@ def test_a_hint_in_the_completion_is_its_beginning_and_out_of_the_loss() -> None
         assert rollout.text[:num] == SOLUTION[:num] and not rollout.sampled_under
         assert not rollout.mask_T[:num].any() and rollout.mask_T[num:].all()
         assert not sample.advantage_T[:num].any() and sample.advantage_T[num:].all()
+    # Under a cap of four tokens hints of four and six leave no room to answer.
+    cap = {"name": "length_schedule", "start": 0.1, "end": 0.1}
+    _, (short,) = run(least=100, where="completion", controls={"cap": cap})
+    assert short.metrics["generate/too_long"] == 3 * 2 and not short.metrics["rollouts/failed"]
 
 
 def test_after_the_last_hint_the_group_goes_on_as_it_is() -> None:

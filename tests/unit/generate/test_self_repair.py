@@ -103,7 +103,9 @@ def test_a_repair_that_nobody_could_score_is_not_right() -> None:
     part = SelfRepair(threshold=0.0)
     notes = {"repair": 1.0}
     rewards = enumerate([None, -1.0, 1.0])
-    group = make.group_of([make.rollout(i, reward=r, notes=notes) for i, r in rewards])
+    rollouts = [make.rollout(i, reward=r, notes=notes) for i, r in rewards]
+    # One that is recalled was counted when it was made.
+    group = make.group_of([*rollouts, make.rollout(3, notes=notes, origin="replay")])
     part.observe(Harvest(step=0, groups=(group,), aborted=()), view=make.view())
     assert part.metrics()["repaired"] == 1
 

@@ -86,6 +86,10 @@ def test_an_exit_that_a_gate_rejected_is_not_counted() -> None:
     group = make.group_of(rollouts).reject_rollouts([0], reason="form")
     shaped = ExitReward().apply(group, view=make.view())
     assert [s.reward for s in shaped.signals][1:] == [1.0, 0.5]
+    # Nor among a group's own is one that is recalled, which left another thought.
+    old = make.rollout(9, notes={"exit": 0.0}, group_id="h", origin="replay")
+    shaped = ExitReward().apply(make.group_of([*rollouts, old]), view=make.view())
+    assert [s.reward for s in shaped.signals] == [1.0, 0.5, 0.25, 1.0]
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=12), st.floats(0.01, 1))

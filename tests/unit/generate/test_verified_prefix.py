@@ -24,9 +24,9 @@ def test_the_newest_right_answers_of_a_prompt_are_kept() -> None:
     assert list(remembered(part).values()) == [["g/7"]], "the prompt solved longest ago goes"
 
 
-def ran(updates: int = 8) -> tuple[Any, list[Any]]:
+def ran(updates: int = 8, **changes: Any) -> tuple[Any, list[Any]]:
     task = make.CoinTask(rates=(0.2,), num_train=6)
-    plan = strategies.load("prefix_restart", group_size=3)
+    plan = strategies.load("prefix_restart", group_size=3, **changes)
     pipeline = make.pipeline(plan, task=task, prompts=6)
     return pipeline, [pipeline.next_batch() for _ in range(updates)]
 
@@ -56,6 +56,11 @@ def test_groups_all_wrong_go_on_from_the_beginning_of_a_right_answer() -> None:
                 right.setdefault(r.prompt.id, []).append(r.tokens_T.tolist())
     assert seen == batches[-1].metrics["generate/restarted"] > 3
     assert pipeline.tokens()["remainder"] == 0
+    # Under a cap that falls below what was right before, something is left to sample.
+    cap = {"name": "length_schedule", "start": 1.0, "end": 0.1, "updates": 4}
+    _, batches = ran(updates=10, controls={"cap": cap})
+    assert batches[-1].metrics["generate/restarted"] > 3
+    assert not any(b.metrics["rollouts/failed"] for b in batches)
 
 
 def test_a_prompt_that_was_never_solved_is_asked_plainly() -> None:

@@ -275,10 +275,20 @@ def test_a_resumed_group_goes_on_from_its_partial_rollouts(done: bool) -> None:
     assert to.floor.ledger.bins() == {"in_flight": 2 * (4 + 9)}
 
 
-def test_no_rollout_has_the_name_of_one_before_the_checkpoint() -> None:
+@dataclass(kw_only=True)
+class Sparse(Afresh):
+    """Opens every fourth place, as second tries and turns have places of their own."""
+
+    async def run(self, session: Session) -> None:
+        opened = [session.open(4 * index) for index in range(session.job.num_samples)]
+        await session.gather(*(trajectory.sample() for trajectory in opened))
+
+
+@over("generate", [None, Sparse()])
+def test_no_rollout_has_the_name_of_one_before_the_checkpoint(generate: Any) -> None:
     """Spans are by request, and requests by trajectory: the same name twice would mix them up."""
-    on, to = ground(), ground()
-    start(on)
+    on, to = ground(generate), ground(generate)
+    start(on, num_samples=3)
     steps(on, 2)
     (begun,) = carried(on, to)
     (group,) = to.runner.finish()

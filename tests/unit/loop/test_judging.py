@@ -94,6 +94,9 @@ def test_what_nobody_judged_is_neither_unscorable_nor_trained_on() -> None:
     assert len(batch.samples) == 4
     tokens = {r.id: len(r) for g in batch.groups for r in g.rollouts if r.reward is None}
     assert batch.metrics["tokens/rejected:not_judged"] == sum(tokens.values()) > 0
+    # As where no group agrees on an answer: nothing is learned, and nothing has to be mended.
+    none = run(Judges(answer=lambda g: g.judged([None] * 4))).next_batch()
+    assert none.metrics["rollouts/not_judged"] == 8 and not none.samples
 
 
 def test_a_reward_takes_the_place_of_a_verifier_that_failed() -> None:

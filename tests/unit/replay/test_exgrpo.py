@@ -114,3 +114,13 @@ def test_in_a_run_a_group_has_its_size_with_the_recalled_one() -> None:
     again = [b.metrics["replays.exgrpo/again"] for b in batches]
     assert again[0] == 0 and 0 < max(again) <= 2
     assert [b.metrics["rollouts/replayed"] for b in batches] == again
+    # One that is cut has its solution where it goes on.
+    more: dict[str, Any] = {"controls": {"more": {"name": "oversample"}}}
+    more["replays"] = {"partial": {"name": "partial_rollouts"}}
+    task = make.CoinTask(rates=(0.5,), num_train=40)
+    cut = make.pipeline(strategies.load("exgrpo", group_size=4, **more), task=task, prompts=4)
+    for version in range(12):
+        cut.sync((), version=version)
+        batch = cut.next_batch()
+        assert min(len(g.rollouts) for g in batch.groups) == 4
+        assert not version or batch.metrics["replays.partial/resumed_tokens"] > 0
