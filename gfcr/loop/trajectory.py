@@ -181,7 +181,10 @@ class LiveTrajectory(Columns):
         """Ends the continuation, which has finished, and resumes whoever awaits it."""
         self.stopped = finish == FinishReason.STOP
         ends = (self._origin.floor.codec.eos_id, *self.sampling.stop_token_ids)
-        ended = at_stop or (bool(self.tokens) and self.tokens[-1] in ends)
+        # Models have several ends of sequence, of which a tokenizer names one: what else has ended
+        # a request is another.
+        turns = {*self._stops}.difference(ends)
+        ended = at_stop or (bool(self.tokens) and self.tokens[-1] not in turns)
         if self._ends and self.stopped and ended:
             self._end(FinishReason.STOP)
         elif not self.stopped and self._room <= 0:

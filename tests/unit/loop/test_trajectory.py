@@ -86,8 +86,8 @@ def sampled(
     version: int = 0,
     **asked: Any,
 ) -> Sampled:
-    """One `sample` call that the engine answers with these tokens."""
-    wait = trajectory.sample(**asked)
+    """One `sample` call that the engine answers with these tokens, the last of them a stop."""
+    wait = trajectory.sample(**{"stop": tokens[-1:], **asked})
     gains(trajectory, *tokens, version=version)
     trajectory.close_request(finish)
     return wait.result()
@@ -210,6 +210,7 @@ def test_one_continuation_at_a_time() -> None:
     [
         ((5, EOS), FinishReason.STOP, FinishReason.STOP),
         ((5, 7), FinishReason.STOP, None),
+        ((5, 6), FinishReason.STOP, FinishReason.STOP),  # another end of sequence of the model's
         ((), FinishReason.STOP, None),
         ((5, EOS), FinishReason.LENGTH, None),
         ((5,), FinishReason.LENGTH, None),
@@ -222,7 +223,7 @@ def test_a_continuation_ends_the_trajectory_at_its_own_end_or_the_cap(
     tokens: Sequence[int], finish: FinishReason, end: FinishReason | None
 ) -> None:
     trajectory = opened(Ground())
-    wait = trajectory.sample()
+    wait = trajectory.sample(stop=(5, 7))
     gains(trajectory, *tokens)
     touched(trajectory)
     trajectory.close_request(finish)
