@@ -10,6 +10,8 @@ import json
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from enum import Enum
 from pathlib import Path, PurePath
 from random import Random
@@ -26,6 +28,8 @@ np: Final[Any] = numpy  # its types say too little of arrays of any kind
 _FACTORIES: Final[Mapping[str, Any]] = {f.__name__: f for f in (list, dict, set, int, float, str)}
 _PLAIN: Final[tuple[Any, ...]] = (tuple, set, frozenset, dict, OrderedDict, bytes, bytearray)
 """Types that are built from their items, pairs or bytes alone."""
+_TIMES: Final[tuple[Any, ...]] = (datetime, date, time)
+"""Types that columns of data hold, kept in ISO's form; a datetime is a date, too."""
 _BUILT_IN: Final = (list, dict, set, frozenset, deque, bytes, bytearray, str, int, float)
 Tree: TypeAlias = Any
 
@@ -88,6 +92,13 @@ class _Writer:
             return tag, self._keep(np.asarray(value).tobytes()), [descr, value.shape]
         if issubclass(kind, PurePath):
             return "path", str(value), None
+        timed = next((each for each in _TIMES if isinstance(value, each)), None)
+        if timed is not None and value == value:  # pandas' Timestamp is one, and its NaT is none
+            return timed.__name__, value.isoformat(), None
+        if kind is timedelta:
+            return "timedelta", [value.days, value.seconds, value.microseconds], None
+        if kind is Decimal:
+            return "decimal", self._items(value.as_tuple(), where=where), None
         if kind is Random:
             return "random", self.encode(value.getstate(), where=where), None
         if kind is np.random.Generator:
@@ -231,6 +242,9 @@ def _descr(held: Any) -> Any:
 _KEPT: Final = ("$bytes", "$bytearray", "$array", "$scalar")
 _MAKERS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     **{f"${kind.__name__}": lambda held, of, kind=kind: kind(held) for kind in _PLAIN},
+    **{f"${k.__name__}": lambda held, of, kind=k: kind.fromisoformat(held) for k in _TIMES},
+    "$timedelta": lambda held, of: timedelta(*held),
+    "$decimal": lambda held, of: Decimal(tuple(held)),
     "$deque": deque,
     "$Counter": lambda held, of: Counter(dict(held)),
     "$defaultdict": lambda held, of: defaultdict(_FACTORIES[of], held),

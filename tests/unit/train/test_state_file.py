@@ -5,6 +5,8 @@ import math
 import random
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, final
 
@@ -96,6 +98,9 @@ ODD: list[Any] = [
     *(frozenset({1}), bytearray(b"x"), Path("a/b"), Pair(1, [2]), FinishReason.LENGTH),
     *(Counter("aab"), OrderedDict(b=1, a=2), defaultdict(list, a=[1])),
     *(make.rollout(), make.group([1.0, None])),
+    # Columns of data hold these.
+    *(date(2024, 1, 2), datetime(2024, 1, 2, 3, 4, 5, 6, UTC), time(3, 4), timedelta(1, 2, 3)),
+    *(Decimal("-1.50"), Decimal("NaN")),
 ]
 
 
