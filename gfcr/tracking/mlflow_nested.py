@@ -93,14 +93,17 @@ def find_run(
 def average(client: "MlflowClient", experiment: str, *, study: str, arm: str) -> None:
     """Brings an arm's means up to date with its seeds; the caller holds the store's lock.
 
-    Means are over seeds that have ended without failing, at updates that all of these have reached.
+    Means are over seeds that have ended without failing and have a score, at updates that all of
+    these have reached.
     """
     from mlflow.entities import Metric
 
     above = find_run(client, experiment, kind="arm", names=(study, arm))
     own = f"tags.`{PARENT}` = '{above.info.run_id}' AND tags.`gfcr.kind` = 'seed'"
     seeds = list(client.search_runs([experiment], own))
-    ended = [seed for seed in seeds if seed.data.tags.get("gfcr.status") in _COUNTED]
+    # One that was left, or stopped, before its first evaluation has come nowhere.
+    scored = [seed for seed in seeds if encode_name(HELDOUT) in seed.data.metrics]
+    ended = [seed for seed in scored if seed.data.tags.get("gfcr.status") in _COUNTED]
     wanted = _means([_curves(client, run, keys=map(encode_name, CURVES)) for run in ended])
     held = _curves(client, above, keys=above.data.metrics)
     if not all(at in wanted and isclose(value, wanted[at]) for at, value in held.items()):

@@ -55,6 +55,8 @@ def test_an_arm_goes_as_far_as_all_of_its_seeds_have_come(tmp_path):
     write(tmp_path, uri, 0)
     write(tmp_path, uri, 1, steps=range(1, 3))
     assert curve(uri) == mean(HELDOUT, seeds=[0, 1], steps=[1, 2])
+    write(tmp_path, uri, 2, steps=())
+    assert curve(uri) == mean(HELDOUT, seeds=[0, 1], steps=[1, 2]), "one without a score"
     (before,) = runs_of(uri, "arm")
     # Resumed, to its end: the points that were there stay, in the run where they were.
     folder = write(tmp_path, uri, 1, steps=range(3, 6))
