@@ -6,6 +6,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from gfcr.generate.environments.base import Environment
+from gfcr.generate.tools.base import Tool
+from gfcr.part import Recipe
 from gfcr.stages import Control, Evaluator, Scratch, View
 from gfcr.types import Floats, Group, Rollout
 from gfcr.values.ranges import Count
@@ -24,6 +27,14 @@ class PrefixValues(Control, Evaluator):
     probes: int = field(init=False, default=0)
     pieces: list[float] = field(init=False, default_factory=list[float])
     """Pieces a rollout, of the last ones."""
+
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
+        for asked in (*strategy.hooks(Environment), *strategy.hooks(Tool)):
+            return (
+                f"{asked} answers the policy, and continuations are sampled without it, so that "
+                "values would be those of other rollouts. Use a generate part such as sample."
+            )
+        return super().clash(strategy, at=at)
 
     @abstractmethod
     def cuts(self, rollout: Rollout, view: View) -> list[int]:

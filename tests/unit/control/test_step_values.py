@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gfcr import strategy as strategies
 from gfcr.control.step_values import StepValues, thinned
+from gfcr.errors import ConfigError
 from gfcr.generate.episode import Episode
 from gfcr.generate.self_repair import SelfRepair
 from gfcr.stages import Abort
@@ -74,6 +75,11 @@ def test_values_are_means_of_verified_continuations_and_advantages_their_differe
 
 def test_the_values_of_a_certain_task_are_its_rate() -> None:
     """Where all is right, nothing is learned: every difference is 0."""
+    for part in ("multi_turn", "episode"):  # a continuation would be made without the tool
+        with pytest.raises(
+            ConfigError, match=r"strategy\.controls\.step_values: generate\..* answers"
+        ):
+            strategies.load("vineppo", generate={"name": part}).check()
     strategy = strategies.load("vineppo", group_size=2, samples=2, separator="", most_steps=4)
     batch = make.pipeline(strategy, task=make.CoinTask(rates=(1.0,)), prompts=3).next_batch()
     assert not any(s.advantage_T.any() for s in batch.samples)
