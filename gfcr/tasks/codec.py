@@ -103,6 +103,7 @@ class HfCodec:
         self._tokenizer: Any = tokenizer
         self._folder = str(folder)
         self._eos = int(tokenizer.eos_token_id)
+        self._ends = _ends(Path(folder)) | {self._eos}
         if chat_template:
             tokenizer.chat_template = None if chat_template == NONE else _read(chat_template)
         self._given, self._raw = dict(chat_template_kwargs), raw_text
@@ -191,7 +192,7 @@ class HfCodec:
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Decodes a completion without special tokens, or with all but its end."""
-        ids = [*tokens[:-1]] if self._raw and [*tokens[-1:]] == [self._eos] else [*tokens]
+        ids = [*tokens[:-1]] if self._raw and self._ends & {*tokens[-1:]} else [*tokens]
         return str(self._tokenizer.decode(ids, skip_special_tokens=not self._raw))
 
     def pieces(self, tokens: Sequence[int]) -> list[str]:
@@ -203,7 +204,7 @@ class HfCodec:
         if self._raw:
             return []
         special = self._special()
-        ends = (self._eos, self._tokenizer.pad_token_id)
+        ends = (*self._ends, self._tokenizer.pad_token_id)
         return sorted({special[t] for t in tokens if t in special and t not in ends})
 
     def _special(self) -> dict[int, str]:
@@ -248,6 +249,16 @@ class HfCodec:
             unknown = sorted(c for c, found in bare.items() if unk in found)
             raise _cannot_encode(text, unknown=unknown, known=f"the tokenizer in {self._folder}")
         return ids
+
+
+def _ends(folder: Path) -> set[int]:
+    """Returns the tokens that end a sequence by a model's configuration: it may name several."""
+    found = set[int]()
+    for file in (folder / "config.json", folder / "generation_config.json"):
+        held: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+        told: Any = (held.get("text_config") or held).get("eos_token_id")
+        found.update(told if isinstance(told, list) else () if told is None else (told,))  # pyright: ignore[reportUnknownArgumentType]
+    return found
 
 
 def _read(chat_template: str) -> str:

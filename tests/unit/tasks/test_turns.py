@@ -1,6 +1,7 @@
 """What a conversation may hold, and that a policy is asked what its chat template renders."""
 
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -158,12 +159,17 @@ def test_templates_get_what_they_are_given_and_begun_answers_are_continued(model
         raw.conversation([USER])
 
 
-def test_special_tokens_are_left_out_of_a_completion_or_scored(model: Path) -> None:
+def test_special_tokens_are_left_out_of_a_completion_or_scored(model: Path, tmp_path: Path) -> None:
     plain, raw = HfCodec(model), HfCodec(model, raw_text=True)
     tokens = [*plain.encode("a"), plain._tokenizer.bos_token_id, *plain.encode("b"), plain.eos_id]
     assert plain.decode(tokens) == "ab" and raw.decode(tokens) == "a<bos>b"
     assert plain.unsaid(tokens) == ["<bos>"] and not raw.unsaid(tokens)
     assert not plain.unsaid(tokens[-1:]) and raw.pieces(tokens)[1] == "<bos>"
+    shutil.copytree(model, tmp_path, dirs_exist_ok=True)
+    ends = {"eos_token_id": [plain.eos_id, tokens[1]]}
+    (tmp_path / "generation_config.json").write_text(json.dumps(ends))
+    assert HfCodec(tmp_path, raw_text=True).decode(tokens[:2]) == "a", "another end of the model's"
+    assert not HfCodec(tmp_path).unsaid(tokens)
 
 
 # Turns of known roles alone, the first system's, without thoughts, tools' contents as JSON.
