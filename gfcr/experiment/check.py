@@ -5,6 +5,7 @@ Each part says what it needs: `Strategy.check`, `Filter.check`, `TrainerConfig.c
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from gfcr.config import Experiment
@@ -70,7 +71,8 @@ def check_problems(resolved: Resolved, problems: Problems, *, codec: Codec, mode
         How long the longest prompt to train on is, beside the room that there is.
 
     Raises:
-        ConfigError: an empty prompt, or one that leaves no room for `max_tokens`.
+        ConfigError: an empty prompt, one that leaves no room for `max_tokens`, or a stop that the
+            text of no completion has.
         TaskError: there is nothing to train on.
     """
     if not problems.train:
@@ -80,11 +82,29 @@ def check_problems(resolved: Resolved, problems: Problems, *, codec: Codec, mode
     asked = problems.heldout[: evaluation.prompts]
     longest = _check_room(problems.train, resolved.config.sampling, key="sampling", room=room)
     _check_room(asked, evaluation.sampling, key="evaluation.sampling", room=room)
+    check_stops(resolved.config.sampling, key="sampling", codec=codec)
+    check_stops(evaluation.sampling, key="evaluation.sampling", codec=codec)
     for generate in (resolved.strategy.generate, resolved.generate):
         generate.check(codec.encode)
     some = f" of {_ENCODED:,} looked at" if len(problems.train) >= 2 * _ENCODED else ""
     context = "" if room is None else f", of {room:,} for prompt and answer"
     return f"longest prompt{some} {longest:,} tokens{context}"
+
+
+def check_stops(sampling: Sampling, *, key: str, codec: Codec) -> None:
+    """Refuses stops that are looked for in a text which never has them.
+
+    Raises:
+        ConfigError: one holds a special token, and completions are decoded without.
+    """
+    for stop in sampling.stop:
+        with suppress(TaskError):  # what the vocabulary cannot write
+            if lost := codec.unsaid(codec.encode(stop)):
+                raise ConfigError(
+                    f"{key}.stop={stop!r} would end nothing: {lost[0]} is a special token, which "
+                    f"the text that stops are looked for in lacks. Give its id in "
+                    f"{key}.stop_token_ids, or task.raw_text=true."
+                )
 
 
 def _check_launched(resolved: Resolved) -> None:

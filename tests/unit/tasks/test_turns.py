@@ -11,7 +11,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from gfcr.drop_in.encode import TrlCodec
-from gfcr.errors import TaskError
+from gfcr.errors import ConfigError, TaskError
+from gfcr.experiment.check import check_stops
 from gfcr.filter.episode_advantage import EpisodeAdvantage
 from gfcr.generate.environments.base import Environment, Observation, World
 from gfcr.generate.episode import Episode
@@ -25,7 +26,7 @@ from gfcr.tasks.codec import HfCodec
 from gfcr.tasks.dataset import Dataset
 from gfcr.testing import factories as make
 from gfcr.train import sft
-from gfcr.types import Prompt
+from gfcr.types import Prompt, Sampling
 from tests.cases import over
 
 USER: dict[str, Any] = {"role": "user", "content": "ask"}
@@ -170,6 +171,13 @@ def test_special_tokens_are_left_out_of_a_completion_or_scored(model: Path, tmp_
     (tmp_path / "generation_config.json").write_text(json.dumps(ends))
     assert HfCodec(tmp_path, raw_text=True).decode(tokens[:2]) == "a", "another end of the model's"
     assert not HfCodec(tmp_path).unsaid(tokens)
+    check_stops(Sampling(stop=("b", "\N{SNOWMAN}")), key="sampling", codec=plain)
+    given = Sampling(stop=("b", "a<bos>"))
+    check_stops(given, key="sampling", codec=raw)
+    with pytest.raises(
+        ConfigError, match=r"sampling\.stop='a<bos>' .* <bos> is .*\.stop_token_ids"
+    ):
+        check_stops(given, key="sampling", codec=plain)
 
 
 # Turns of known roles alone, the first system's, without thoughts, tools' contents as JSON.
