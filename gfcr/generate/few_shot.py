@@ -68,8 +68,8 @@ class FewShot(Generate, Observer):
         # A resumed trajectory begins with tokens that had their prompt, and gets no other one.
         if not job.notes.get("hint") or index < len(job.resume):
             return session.open(index)
-        # A solved rollout of the same prompt would tell the answer that is asked for.
-        others = [r for r in self.solved if r.prompt.id != plain.id]
+        # A solved rollout of the same question would tell the answer that is asked for.
+        others = [r for r in self.solved if r.prompt.tokens != plain.tokens]
         # The rollout is in the key, or a whole group would stand behind the same examples.
         drawn = session.view.rng("few_shot", plain.id, index).permutation(len(others))[
             : self.examples

@@ -1,5 +1,6 @@
 """Examples of the run before a prompt that nothing answered, and what is trained of it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from gfcr import strategy as strategies
 from gfcr.errors import ConfigError
 from gfcr.generate.few_shot import FewShot
 from gfcr.stages import Harvest
+from gfcr.tasks.base import Codec, Problems
 from gfcr.testing import factories as make
 
 
@@ -55,7 +57,24 @@ def test_prompts_that_nothing_answered_are_asked_behind_solved_others() -> None:
     assert pipeline.tokens()["remainder"] == 0
 
 
+class Again(make.CoinTask):
+    """Each question is there again, with another answer, that is found more often."""
+
+    def problems(self, codec: Codec) -> Problems:
+        found = super().problems(codec)
+        easy = {"rate": 0.95}
+        more = [replace(p, id=f"{p.id}/8", answer="8", meta=easy) for p in found.train]
+        return replace(found, train=[*found.train, *more])
+
+
 def test_before_anything_is_solved_it_is_asked_plainly_and_once() -> None:
+    twice = Again(rates=(0.02,), num_train=3)
+    plan = strategies.load("few_shot", group_size=3, examples=1)
+    pipeline = make.pipeline(plan, task=twice, prompts=6)
+    for group in (g for _ in range(6) for g in pipeline.next_batch().groups):
+        for rollout in (r for r in group.rollouts if r.sampled_under):
+            text = make.CODEC.decode(rollout.sampled_under)
+            assert not text.startswith(rollout.prompt.text), "an example of what is asked"
     task = make.CoinTask(rates=(0.0,))
     batch = make.pipeline(strategies.load("few_shot", group_size=3), task=task).next_batch()
     for group in batch.groups:
