@@ -29,7 +29,7 @@ def alike(batch: RolloutBatch, *, task: Task) -> str | None:
     if len(scored) < _FEW:
         return None
     if len({r.reward for r in scored}) > 1:
-        return _constant(scored)
+        return None if task.measures else _constant(scored)
     one = max(scored, key=lambda r: len(r.text.strip()) > 0)
     return (
         f"all {len(scored)} rollouts that were scored in the first update have the reward "

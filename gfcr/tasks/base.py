@@ -98,6 +98,8 @@ class Task(Part):
     """Least and largest reward, infinite if there is none: intervals stay inside. None is not
     known: scores that all lie in [0, 1] are then taken for shares."""
 
+    measures: ClassVar[bool] = False
+    """Whether scores of a verdict are measurements beside the reward, which may all be alike."""
     kinds: ClassVar[tuple[str, ...]] = ()
     """Kinds of problems that `ask` can ask for; empty if the task cannot be asked."""
 

@@ -135,6 +135,11 @@ class Dataset(Task):
         return any(isinstance(made, Function) and made.together for made in self._scorers)
 
     @property
+    def measures(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] # depends on a field
+        """Returns whether scores are what a verifier of gfcr's tells beside its verdict."""
+        return not self.rewards
+
+    @property
     def scoring(self) -> str:
         """The description of each verifier that rollouts are trained by."""
         named = {f"rewards.{n}": made for n, made in self._trained_on.named.items()}

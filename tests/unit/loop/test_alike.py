@@ -55,6 +55,12 @@ def test_a_named_reward_that_is_one_for_all_is_named_beside_others_that_vary() -
     assert told and "rank is 1 for all 16 rollouts" in told and "length" not in told
     assert alike(batch(*varied, notes={"length": varied}), task=make.CoinTask()) is None
 
+    class Measured(make.CoinTask):
+        measures = True
+
+    measured = batch(*varied, notes={"timed_out": [0.0] * 16})
+    assert alike(measured, task=Measured()) is None and alike(measured, task=make.CoinTask())
+
 
 def test_parts_that_take_rewards_for_shares_are_named_where_they_are_none() -> None:
     greso, grpo = strategies.load("greso"), strategies.load("grpo")

@@ -386,6 +386,7 @@ def test_training_sums_rewards_and_held_out_answers_get_the_metric(folder: Path)
     mine = f"{folder}/mine.py"
     rewards = {"right": "numeric", "short": {"verifier": f"{mine}:short", "weight": 0.5}}
     task = dataset(folder, rewards=rewards)
+    assert dataset(folder).measures and not task.measures
     verdict = verify_safely(task, first(task), "6")
     assert verdict.reward == 1.5 and verdict.scores == {"right": 1.0, "short": 1.0}
     assert verify_safely(task, first(task), "").scores == {"right": 0.0}, "None is left out"
