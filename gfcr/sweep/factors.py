@@ -15,6 +15,7 @@ from gfcr.errors import ConfigError, unknown_name
 from gfcr.search.space import nested
 from gfcr.sweep import designs
 from gfcr.values import merging, names
+from gfcr.values.interpolation import is_open
 from gfcr.values.plain import is_mapping, leaves, mapping
 
 DESIGNS = ("full", "fractional", "screening", "one_at_a_time")
@@ -75,6 +76,11 @@ def levels_of(factor: str, levels: object, *, where: str) -> dict[str, dict[str,
     place = f"{where}: factors.{factor}"
     if isinstance(levels, list):
         values = cast("list[Any]", levels)
+        if later := [value for value in values if is_open(_named(value))]:
+            raise ConfigError(
+                f"{place}: a level is called by what it gives, which is not known of {later[0]} "
+                f"yet: give levels by names of your own, {{one: {{{factor}: VALUE}}, other: ...}}."
+            )
         called = [_name_of(value) for value in values]
         if again := [name for name in called if called.count(name) > 1]:
             raise ConfigError(
@@ -96,10 +102,13 @@ def levels_of(factor: str, levels: object, *, where: str) -> dict[str, dict[str,
     return {n: nested({key_of(key): v for key, v in c.items()}) for n, c in changed.items()}
 
 
+def _named(value: object) -> object:
+    """Returns what a level is called by: the name of the part it gives, or the value itself."""
+    return value.get("name") if is_mapping(value) else value
+
+
 def _name_of(value: object) -> str:
-    """Returns a level's name: that of the part it gives, or the value itself."""
-    named = value.get("name") if is_mapping(value) else value
-    return names.of_object(str(named)).rpartition("/")[2]
+    return names.of_object(str(_named(value))).rpartition("/")[2]
 
 
 def key_of(key: str) -> str:

@@ -145,6 +145,9 @@ def test_any_key_that_arms_may_differ_in_is_crossed(tmp_path: Path) -> None:
         load(
             tmp_path, factors={"sampling.top_k": [1, 2], "a": {"x": {}, "y": {"sampling.top_k": 2}}}
         )
+    for later in ("${prompts}", "${oc.env:LR,2}", {"name": "${strategy.name}"}):
+        with pytest.raises(ConfigError, match=r"is called by what it gives, .*names of your own"):
+            load(tmp_path, factors={"strategy": [later, "dapo"]})
     with pytest.raises(ConfigError, match="give different values"):
         load(tmp_path, factors={"sampling.top_k": [1, 1]})
     rounds = [{"name": "dapo", "max_rounds": n} for n in (2, 4)]
