@@ -1,9 +1,13 @@
 """`gfcr upload`."""
 
 import argparse
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from gfcr import config, registry
 from gfcr.certificate.certify import recertify
 from gfcr.commands import Outcome
 from gfcr.commands.reported import keep
@@ -21,9 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Outcome:
     """Uploads every run found; repeating it changes nothing. Runs in progress are skipped.
 
+    What a run's experiment says of MLflow's experiment and artifacts holds for its upload, too.
     Certificates made since the runs are looked up first: an audit may follow the run it is about.
     """
-    tracker = Mlflow(uri=options.uri)
     found = {(f, card.parent) for f in options.folders for card in f.rglob("run.json")}
     # A folder that was set aside holds a run that was started over: the store holds the newer one.
     runs = sorted({run for given, run in found if run == given or ".old-" not in run.name})
@@ -32,15 +36,18 @@ def run(options: argparse.Namespace) -> Outcome:
         near = near_file(options.folders[0])
         raise ConfigError(f"{given}: no run folder (one with a run.json) there.{near}")
     uploaded: dict[str, str] = {}
+    experiments: dict[str, str | None] = {}
     skipped: dict[str, str] = {}
     for folder in runs:
         try:
             with locked(folder):
                 recertify(RunFolder(folder))
+                tracker = replace(_tracked(folder), uri=options.uri)
                 uploaded[str(folder)] = tracker.upload(folder)
+                experiments[RunFolder(folder).card().study] = tracker.experiment
         except (FolderInUse, CheckpointError) as error:
             skipped[str(folder)] = str(error)
-    pages = _reported({RunFolder(f).card().study for f in uploaded}, uri=tracker.uri)
+    pages = _reported(experiments, uri=options.uri)
     lines = [f"{folder} -> {run_id}" for folder, run_id in uploaded.items()]
     lines += [f"{study}: {page}" for study, page in pages.items()]
     lines += [f"not uploaded: {why}" for why in skipped.values()]
@@ -48,14 +55,25 @@ def run(options: argparse.Namespace) -> Outcome:
     return Outcome(data=data, text="\n".join(lines), code=1 if skipped else 0)
 
 
-def _reported(studies: set[str], *, uri: str) -> dict[str, str]:
+def _tracked(folder: Path) -> Mlflow:
+    """Returns the tracker that a run's experiment names, where it is MLflow, else the usual one."""
+    with suppress(ConfigError):  # it is not written there, or cannot be resolved on this machine
+        told = config.read_experiment(folder / config.CONFIG).tracking
+        if told["name"] == "mlflow":
+            return registry.build("tracking", told, where="tracking")
+    return Mlflow()
+
+
+def _reported(experiments: Mapping[str, str | None], *, uri: str) -> dict[str, str]:
     """Stores each study's report with its runs; returns MLflow's page of each study."""
     from gfcr import leaderboard
 
     pages: dict[str, str] = {}
-    for study in sorted(studies):
+    for study, experiment in sorted(experiments.items()):
         board = leaderboard.build(uri, study=study)
         if board.rows:
             with TemporaryDirectory() as folder:
-                pages[study] = keep(board, uri=uri, html=Path(folder) / "leaderboard.html")
+                pages[study] = keep(
+                    board, uri=uri, experiment=experiment, html=Path(folder) / "leaderboard.html"
+                )
     return pages

@@ -22,6 +22,8 @@ from gfcr.errors import FolderInUse, FolderLost
 from gfcr.experiment.rehearsal import rehearse
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.lock import is_alive, is_locked, locked, whose
+from gfcr.tracking.mlflow_client import open_client
+from gfcr.values import reading
 from tests.cases import over
 from tests.launchers import values_of
 
@@ -133,8 +135,13 @@ def test_a_run_that_runs_is_not_uploaded_and_the_others_are(
     pytest.importorskip("mlflow")
     folders = [Path(experiment.run(small(tmp_path, seed=seed))["folder"]) for seed in (0, 1)]
     options = upload.argparse.Namespace(folders=[tmp_path], uri=f"sqlite:///{tmp_path}/m.db")
+    own = {"name": "mlflow", "experiment": "mine", "artifacts": "results"}
+    (folders[1] / "config.yaml").write_text(reading.write({"tracking": own}))
     with locked(folders[0]):
         outcome = upload.run(options)
+    client = open_client(options.uri)
+    assert {e.name for e in client.search_experiments()} == {"Default", "mine"}, "as it was tracked"
+    assert not client.list_artifacts(outcome.data["uploaded"][str(folders[1])], "rollouts")
     assert outcome.code == 1
     assert list(outcome.data["uploaded"]) == [str(folders[1])]
     assert list(outcome.data["skipped"]) == [str(folders[0])] and "in use" in str(outcome.text)
