@@ -82,8 +82,13 @@ class ReasoningGym(Task):
         level, given = held.get("level"), None if missing else answer.strip()
         if level not in self._scorers:
             self._scorers[level] = make(self.dataset, options=self._options(level), seed=0, size=1)
-        score = self._scorers[level].score_answer(answer=given, entry=held["entry"])
-        return Verdict(reward=float(score))
+        entry, scorer = held["entry"], self._scorers[level]
+        try:
+            return Verdict(reward=float(scorer.score_answer(answer=given, entry=entry)))
+        except Exception:
+            # Some raise for an answer in the wrong form; a broken one does for the right one too.
+            scorer.score_answer(answer=entry["answer"], entry=entry)
+            return Verdict(reward=0.0)
 
     def at_level(self, codec: Codec, *, level: int, seed: int) -> Prompt:
         """Makes a question at a level of the library's curriculum; see `Task.at_level`.

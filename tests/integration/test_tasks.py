@@ -136,14 +136,16 @@ def gym(**changes: Any) -> ReasoningGym:
     return ReasoningGym(**{"num_train": 64, "num_heldout": 16, **changes})
 
 
-@over("name", ["chain_sum", "spell_backward", "simple_equations"])
+@over("name", ["chain_sum", "spell_backward", "prime_factorization"])
 def test_right_answers_of_a_gym_dataset_score_one(name: str) -> None:
     task = gym(dataset=name, marker="#")
-    problems = task.problems(CODEC)
+    problems = task.problems(CharCodec(alphabet=ALPHABET + "\u00d7"))
     assert not {p.text for p in problems.train} & {p.text for p in problems.heldout}
     for prompt in problems.train[:20]:
         assert task.verify(prompt, text=f"think # {prompt.answer}").reward == 1.0
-        assert (task.verify(prompt, text="think").reward or 0.0) < 1.0
+        for wrong in ("think", "# seven"):  # the last scorer raises for what is no number
+            verdict = task.verify(prompt, text=wrong)
+            assert verdict.reward is not None and verdict.reward < 1.0
 
 
 def test_gym_splits_are_disjoint_across_seeds_and_the_same_for_one() -> None:
