@@ -57,28 +57,31 @@ class Rlpr(Control, Evaluator):
             )
 
     async def evaluate(self, group: Group, scratch: Scratch) -> Group:
-        view, prompt = scratch.view, group.prompt
+        view, prompt, rollouts = scratch.view, group.prompt, group.rollouts
         if role_of(prompt) == PROPOSE:  # which has no reference answer
             return group
         answer, marker = view.encode(prompt.answer), view.encode(self.marker)
         if not answer:
             raise ValueError(f"prompt {prompt.id} has no reference answer")
-        found = ((i, self._head(r, view)) for i, r in enumerate(group.rollouts))
+        found = ((i, self._head(r, view)) for i, r in enumerate(rollouts))
         heads = {i: head for i, head in found if head}
+        begins = [r.prompt.tokens for r in rollouts]  # a second try has its own
         # A rollout near its cap may leave the engine no room for the answer behind it.
-        most = view.room + view.sampling.max_tokens - len(prompt.tokens) - len(answer)
-        fits = [i for i, head in heads.items() if len(head) <= most]
-        asked = [marker, *(heads[i] for i in fits)]
-        told = view.score([[*prompt.tokens, *head, *answer] for head in asked])
-        alone, *given = [self._probability(t[-len(answer) :]) for t in told]
-        base = alone if self.debias else 0.0
-        gains = {i: p - base for i, p in zip(fits, given, strict=True)}
+        most = view.room + view.sampling.max_tokens - len(answer)
+        fits = [i for i, head in heads.items() if len(begins[i]) + len(head) <= most]
+        bare = list(dict.fromkeys([prompt.tokens, *(begins[i] for i in fits)]))
+        asked = [*((begin, marker) for begin in bare), *((begins[i], heads[i]) for i in fits)]
+        told = view.score([[*begin, *head, *answer] for begin, head in asked])
+        said = [self._probability(t[-len(answer) :]) for t in told]
+        alone, given = dict(zip(bare, said, strict=False)), said[len(bare) :]
+        base = [alone[begins[i]] if self.debias else 0.0 for i in fits]
+        gains = {i: p - b for i, p, b in zip(fits, given, base, strict=True)}
         self._count(group, gains, marked=len(heads))
         # The paper clips it: reasoning that makes the answer less likely is worth no less than
         # none, so that rewards stay in [0, 1].
         worth = {i: float(np.clip(gain, 0, 1)) for i, gain in gains.items()}
-        rewards = [worth.get(i) if i in heads else 0.0 for i in range(len(group.rollouts))]
-        return group.judged(rewards).with_values(answer_alone=alone)
+        rewards = [worth.get(i) if i in heads else 0.0 for i in range(len(rollouts))]
+        return group.judged(rewards).with_values(answer_alone=alone[prompt.tokens])
 
     def metrics(self) -> Mapping[str, float]:
         """Rollouts scored, those without a marker, and the mean gain of the last ones."""

@@ -39,11 +39,18 @@ def _p(before: Sequence[int]) -> float:
     return (sum(before) * 7919 % 97 + 1) / 100
 
 
-def rewarded(texts: list[str], context: int = 1000, **knobs: Any) -> tuple[Any, Any, Asked]:
+def rewarded(
+    texts: list[str], context: int = 1000, last_under: str = "", **knobs: Any
+) -> tuple[Any, Any, Asked]:
     rollouts = [
         make.rollout(i, text=t, tokens_T=np.array(make.CODEC.encode(t), np.int32), length=len(t))
         for i, t in enumerate(texts)
     ]
+    if last_under:
+        rollouts[-1] = replace(
+            rollouts[-1],
+            prompt=replace(make.prompt(), id="again", tokens=make.CODEC.encode(last_under)),
+        )
     view, part = Asked(context=context), Rlpr(**knobs)
     scratch: Any = type("Beside", (), {"view": view})
     with pytest.raises(StopIteration) as done:
@@ -51,9 +58,10 @@ def rewarded(texts: list[str], context: int = 1000, **knobs: Any) -> tuple[Any, 
     return part, done.value.value, view
 
 
-def brute(head: str) -> float:
-    """Of the reference 3, one token, behind the prompt 1+2= and a head."""
-    return _p([*make.prompt().tokens, *make.CODEC.encode(head)])
+def brute(head: str, under: str = "") -> float:
+    """Of the reference 3, one token, behind the prompt 1+2= (or another one) and a head."""
+    begin = make.CODEC.encode(under) if under else make.prompt().tokens
+    return _p([*begin, *make.CODEC.encode(head)])
 
 
 @over("debias", [True, False])
@@ -65,6 +73,12 @@ def test_the_reward_is_the_reference_s_probability_behind_the_reasoning(debias: 
     wanted = [*(np.clip(brute(head) - base, 0, 1) for head in heads), 0.0]
     np.testing.assert_allclose(group.raw_rewards_N, wanted, atol=1e-5)
     assert part.metrics()["scored"] == 4 and part.metrics()["unmarked"] == 1
+    assert group.values["answer_alone"] == pytest.approx(brute("#"), abs=1e-5)
+    # A second try is an answer to a prompt of its own, with the first one in it.
+    _, group, _ = rewarded(["1+2=3#3", "1-1#2#"], last_under="1+2=9?1+2=", debias=debias)
+    base = brute("#", under="1+2=9?1+2=") if debias else 0.0
+    again = np.clip(brute("1-1#2#", under="1+2=9?1+2=") - base, 0, 1)
+    np.testing.assert_allclose(group.raw_rewards_N, [wanted[0], again], atol=1e-5)
     assert group.values["answer_alone"] == pytest.approx(brute("#"), abs=1e-5)
 
 
