@@ -69,6 +69,8 @@ class Part(Checked, ABC):
     one_batch: ClassVar[bool] = False
     """Whether what it remembers is of the one batch in the making: a schedule that would make
     several at a time then makes one after the other."""
+    replies: ClassVar[bool] = False
+    """Whether it answers the policy within a rollout, as tools and environments do."""
     libraries: ClassVar[tuple[str, ...]] = ()
     """Installed modules that it imports, which takes seconds and starts no thread: a sweep imports
     them once, and forks its trials."""

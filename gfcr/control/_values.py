@@ -6,9 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gfcr.generate.environments.base import Environment
-from gfcr.generate.tools.base import Tool
-from gfcr.part import Recipe
+from gfcr.part import Part, Recipe
 from gfcr.stages import Control, Evaluator, Scratch, View
 from gfcr.types import Floats, Group, Rollout
 from gfcr.values.ranges import Count
@@ -29,7 +27,7 @@ class PrefixValues(Control, Evaluator):
     """Pieces a rollout, of the last ones."""
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        for asked in (*strategy.hooks(Environment), *strategy.hooks(Tool)):
+        for asked in (name for name, part in strategy.hooks(Part).items() if part.replies):
             return (
                 f"{asked} answers the policy, and continuations are sampled without it, so that "
                 "values would be those of other rollouts. Use a generate part such as sample."

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 from gfcr.handles import Verdict
 from gfcr.part import Part
@@ -66,6 +67,8 @@ class World(ABC):
 
 class Environment(Part):
     """Makes episodes. A part of `episode`; its file name is its name."""
+
+    replies: ClassVar[bool] = True
 
     def check(self) -> None:  # most need nothing
         """Refuses what cannot be played here, before anything starts.

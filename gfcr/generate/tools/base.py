@@ -41,6 +41,7 @@ class Call:
 class Tool(Part):
     """Answers what the policy wrote."""
 
+    replies: ClassVar[bool] = True
     slow: ClassVar[bool] = False
     """True runs `answer` in a thread beside the loop: network, subprocess, sleep."""
 
