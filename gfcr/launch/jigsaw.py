@@ -38,7 +38,7 @@ class Jigsaw(Launcher):
     """
 
     parallel: Annotated[int, Interval(ge=1, le=63)] = 2
-    """Trials at a time; two of them compute."""
+    """Trials at a time, of which two compute; those that wait slow them (docs/scale-out.md)."""
     scheduler: Name = "unmanaged"
     """Which scheduler decides what runs together. `unmanaged` lends all cores to both, which was
     soonest done where it was measured (docs/scale-out.md)."""
