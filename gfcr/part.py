@@ -39,17 +39,6 @@ class Recipe(Protocol):
         ...
 
 
-def heat_clash(strategy: Recipe) -> str | None:
-    """Returns why nothing can be learned from another temperature's samples: `Part.clash`."""
-    if strategy.corrected:
-        return None
-    return (
-        "tokens sampled at another temperature than the run's are off the policy, and the loss "
-        "would take them for its own. Give `correction: {name: truncated}`, or "
-        "`loss: {off_policy: behaviour}`."
-    )
-
-
 class Part(Checked, ABC):
     """A dataclass whose init fields are its configuration and whose other fields are its memory.
 
@@ -69,6 +58,8 @@ class Part(Checked, ABC):
     one_batch: ClassVar[bool] = False
     """Whether what it remembers is of the one batch in the making: a schedule that would make
     several at a time then makes one after the other."""
+    heats: ClassVar[bool] = False
+    """Whether it has rollouts sampled at another temperature than the run's."""
     replies: ClassVar[bool] = False
     """Whether it answers the policy within a rollout, as tools and environments do."""
     libraries: ClassVar[tuple[str, ...]] = ()
@@ -89,6 +80,12 @@ class Part(Checked, ABC):
             strategy: the whole, this part in it.
             at: this part's address, such as `filters.advantage`.
         """
+        if self.heats and not strategy.corrected:
+            return (
+                "tokens sampled at another temperature than the run's are off the policy, and the "
+                "loss would take them for its own. Give `correction: {name: truncated}`, or "
+                "`loss: {off_policy: behaviour}`."
+            )
         if not self.tokenwise or strategy.estimator != "rloo":
             return None
         return (

@@ -92,8 +92,8 @@ def measure(
     if len(study.trials) < 2 * len(study.seeds):
         raise ConfigError(f"study {study.name} has one arm: give two or more, to run together.")
     with tempfile.TemporaryDirectory(prefix="gfcr-jigsaw-") as work:
-        own = study.launcher
-        parallel = own.parallel if isinstance(own, Jigsaw) else Jigsaw().parallel
+        given = study.launcher
+        parallel = given.parallel if isinstance(given, Jigsaw) else Jigsaw().parallel
         probe, met = Jigsaw(parallel=parallel), list[Lent]()
         probe.decides = Probing()
         for number in range(PROBES):

@@ -1,8 +1,8 @@
 """`gfcr upload`."""
 
 import argparse
+import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -57,11 +57,15 @@ def run(options: argparse.Namespace) -> Outcome:
 
 def _tracked(folder: Path) -> Mlflow:
     """Returns the tracker that a run's experiment names, where it is MLflow, else the usual one."""
-    with suppress(ConfigError):  # it is not written there, or cannot be resolved on this machine
-        told = config.read_experiment(folder / config.CONFIG).tracking
-        if told["name"] == "mlflow":
-            return registry.build("tracking", told, where="tracking")
-    return Mlflow()
+    if not (file := folder / config.CONFIG).is_file():  # as of a script of TRL's
+        return Mlflow()
+    try:
+        told = config.read_experiment(file).tracking
+        named = told["name"] == "mlflow"
+        return registry.build("tracking", told, where="tracking") if named else Mlflow()
+    except ConfigError as error:  # of another version, or with variables of another machine
+        print(f"gfcr: {folder} goes to the usual experiment of MLflow: {error}", file=sys.stderr)
+        return Mlflow()
 
 
 def _reported(experiments: Mapping[str, str | None], *, uri: str) -> dict[str, str]:

@@ -27,12 +27,13 @@ class PrefixValues(Control, Evaluator):
     """Pieces a rollout, of the last ones."""
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        for asked in (name for name, part in strategy.hooks(Part).items() if part.replies):
-            return (
-                f"{asked} answers the policy, and continuations are sampled without it, so that "
-                "values would be those of other rollouts. Use a generate part such as sample."
-            )
-        return super().clash(strategy, at=at)
+        replying = [name for name, part in strategy.hooks(Part).items() if part.replies]
+        if not replying:
+            return super().clash(strategy, at=at)
+        return (
+            f"{replying[0]} answers the policy, and continuations are sampled without it, so that "
+            "values would be those of other rollouts. Use a generate part such as sample."
+        )
 
     @abstractmethod
     def cuts(self, rollout: Rollout, view: View) -> list[int]:

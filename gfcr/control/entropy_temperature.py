@@ -6,7 +6,6 @@ from math import exp
 from typing import ClassVar, final
 
 from gfcr.errors import ConfigError
-from gfcr.part import Recipe, heat_clash
 from gfcr.stages import AfterUpdate, Allocator, Control, Job, View
 from gfcr.values.ranges import Heat, Positive, SomeShare
 
@@ -29,6 +28,7 @@ class EntropyTemperature(Control, Allocator, AfterUpdate):
 
     cell: ClassVar[str] = "C6.4"
     origin: ClassVar[str] = "ours"
+    heats: ClassVar[bool] = True
 
     target: Positive = 0.3
     """Nats a token; look at the metric `entropy` of a first run."""
@@ -44,9 +44,6 @@ class EntropyTemperature(Control, Allocator, AfterUpdate):
                 f"entropy_temperature.low={self.low} and entropy_temperature.high={self.high} "
                 "leave out 1, which it begins with: give low <= 1 <= high."
             )
-
-    def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        return heat_clash(strategy)
 
     def allocate(self, jobs: Sequence[Job], *, view: View) -> Sequence[Job]:
         heat = view.sampling.temperature * self.scale

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, final
 
-from gfcr.part import Recipe, heat_clash
 from gfcr.stages import Allocator, Control, Job, View
 from gfcr.values.ranges import Count, Heat
 
@@ -27,6 +26,7 @@ class TemperatureSchedule(Control, Allocator):
 
     cell: ClassVar[str] = "C6.4"
     origin: ClassVar[str] = "ours"
+    heats: ClassVar[bool] = True
 
     start: Heat = 1.2
     end: Heat = 1.0
@@ -34,9 +34,6 @@ class TemperatureSchedule(Control, Allocator):
     """Updates until the temperature is that of `end`."""
     temperature: float = field(init=False, default=0.0)
     """Of the last batch."""
-
-    def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        return heat_clash(strategy)
 
     def scale(self, update: int) -> float:
         """Returns what the run's temperature is multiplied by at an update."""

@@ -1,13 +1,12 @@
 """Facts about a model folder and counters of steps for the vLLM adapter; imports no vllm."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast, final
 
 from gfcr.engine.base import EngineStats
 from gfcr.errors import EngineError
-from gfcr.process.tokenizer import tokenizer_of
+from gfcr.process.tokenizer import ends_of, read_json
 
 
 @final
@@ -29,6 +28,7 @@ def open_folder(model: str) -> ModelFolder:
 
     Raises:
         EngineError: the folder is missing or is not a transformers checkpoint.
+        TaskError: a file of it is no JSON.
     """
     path = Path(model).expanduser()
     if not path.is_dir():
@@ -42,12 +42,12 @@ def open_folder(model: str) -> ModelFolder:
             f"model folder '{model}' needs config.json and *.safetensors, it holds "
             f"{', '.join(held) or 'nothing'}: save the model with `save_pretrained` first."
         )
-    config = _read(path / "config.json")
+    config = read_json(path / "config.json")
     text = cast("dict[str, Any]", config.get("text_config") or config)
     return ModelFolder(
         path=path,
         tensors=_tensors(path, tied=bool(text.get("tie_word_embeddings", True))),
-        eos=_eos(path, text),
+        eos=tuple(sorted(ends_of(path))),
         max_positions=text.get("max_position_embeddings"),
         vocab=int(text["vocab_size"]),
     )
@@ -71,15 +71,6 @@ def room_of(folder: ModelFolder, *, asked: int | None) -> int:
     return found
 
 
-def _read(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        return json.loads(path.read_bytes())
-    except json.JSONDecodeError as error:
-        raise EngineError(f"'{path}' is not JSON ({error}): save the model again.") from error
-
-
 def _tensors(path: Path, *, tied: bool) -> frozenset[str]:
     from safetensors import safe_open
 
@@ -91,18 +82,6 @@ def _tensors(path: Path, *, tied: bool) -> frozenset[str]:
     if tied:
         names.discard("lm_head.weight")
     return frozenset(n for n in names if not n.endswith("inv_freq"))
-
-
-def _eos(path: Path, config: dict[str, Any]) -> tuple[int, ...]:
-    declared: list[Any] = [config.get("eos_token_id")]
-    declared.append(_read(path / "generation_config.json").get("eos_token_id"))
-    if (path / "tokenizer_config.json").is_file():
-        declared.append(tokenizer_of(path).eos_token_id)
-    ids: set[int] = set()
-    for given in declared:
-        if given is not None:
-            ids.update(cast("list[int]", given) if isinstance(given, list) else [int(given)])
-    return tuple(sorted(ids))
 
 
 def drafts_of(stats: Any) -> EngineStats:

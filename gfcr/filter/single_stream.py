@@ -10,6 +10,7 @@ from annotated_types import Interval
 from gfcr.errors import ConfigError
 from gfcr.filter._standard import standardised
 from gfcr.handles.prompts import rewards
+from gfcr.part import Part, Recipe
 from gfcr.stages import BatchMap, Filter, Harvest, Observer, Selector, View
 from gfcr.types import Bools, Group, Prompt, Rollout
 from gfcr.values.ranges import Count, Natural, Positive, SomeShare
@@ -84,6 +85,15 @@ class SingleStream(Filter, Selector, BatchMap, Observer):
         good, bad = self.evidence.get(prompt_id, (1.0, 1.0))
         return good / (good + bad)
 
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
+        heating = [name for name, part in strategy.hooks(Part).items() if part.heats]
+        if self.forget != "gap" or not heating:
+            return super().clash(strategy, at=at)
+        return (
+            f"forget='gap' takes how far the policy moved from what was sampled, and {heating[0]} "
+            "samples at another temperature, which would count as a move: give forget='lag'."
+        )
+
     def rho(self, prompt_id: str, *, step: int) -> float:
         """Returns what the evidence of a prompt is worth at a visit now."""
         moved, visited = self.at.get(prompt_id, (self.moved, step))
@@ -122,7 +132,7 @@ class SingleStream(Filter, Selector, BatchMap, Observer):
         whole = [r for r in fresh if r.mask_T.any() and not r.sampled_under]
         # What earlier policies began tells of more than one update: it is left out of the mean.
         newest = max((int(r.versions_T.max()) for r in whole), default=0)
-        own = [r for r in whole if r.versions_T.max() == newest and "temperature" not in r.notes]
+        own = [r for r in whole if r.versions_T.max() == newest]
         self.kept = own[: self.probes] if self.forget == "gap" else []
 
     def metrics(self) -> Mapping[str, float]:

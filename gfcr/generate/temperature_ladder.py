@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 from gfcr.errors import ConfigError
-from gfcr.part import Recipe, heat_clash
 from gfcr.stages import Generate, Session
 from gfcr.values.ranges import Heat
 
@@ -25,6 +24,7 @@ class TemperatureLadder(Generate):
 
     cell: ClassVar[str] = "G4.4"
     origin: ClassVar[str] = "ours"
+    heats: ClassVar[bool] = True
 
     low: Heat = 0.8
     high: Heat = 1.25
@@ -35,9 +35,6 @@ class TemperatureLadder(Generate):
                 f"temperature_ladder.low={self.low} is above temperature_ladder.high={self.high}: "
                 "give low <= high."
             )
-
-    def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        return heat_clash(strategy)
 
     def scale(self, index: int, *, of: int) -> float:
         """Returns what the temperature of one of so many samples is multiplied by."""

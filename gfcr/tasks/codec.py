@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final, final
 
 from gfcr.errors import TaskError, near_file, shown
-from gfcr.process.tokenizer import tokenizer_of
+from gfcr.process.tokenizer import ends_of, tokenizer_of
 from gfcr.tasks.turns import Turn, missing
 
 NONE: Final = "none"
@@ -103,7 +103,7 @@ class HfCodec:
         self._tokenizer: Any = tokenizer
         self._folder = str(folder)
         self._eos = int(tokenizer.eos_token_id)
-        self._ends = _ends(Path(folder)) | {self._eos}
+        self._ends = ends_of(folder) | {self._eos}
         if chat_template:
             tokenizer.chat_template = None if chat_template == NONE else _read(chat_template)
         self._given, self._raw = dict(chat_template_kwargs), raw_text
@@ -249,16 +249,6 @@ class HfCodec:
             unknown = sorted(c for c, found in bare.items() if unk in found)
             raise _cannot_encode(text, unknown=unknown, known=f"the tokenizer in {self._folder}")
         return ids
-
-
-def _ends(folder: Path) -> set[int]:
-    """Returns the tokens that end a sequence by a model's configuration: it may name several."""
-    found = set[int]()
-    for file in (folder / "config.json", folder / "generation_config.json"):
-        held: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.is_file() else {}
-        told: Any = (held.get("text_config") or held).get("eos_token_id")
-        found.update(told if isinstance(told, list) else () if told is None else (told,))  # pyright: ignore[reportUnknownArgumentType]
-    return found
 
 
 def _read(chat_template: str) -> str:

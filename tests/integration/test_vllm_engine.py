@@ -13,7 +13,7 @@ from gfcr.engine import vllm_fixes
 from gfcr.engine.base import Delta, Engine, Request
 from gfcr.engine.vllm import Vllm
 from gfcr.engine.vllm_loop import VllmEngine
-from gfcr.errors import ConfigError, EngineError
+from gfcr.errors import ConfigError, EngineError, TaskError
 from gfcr.types import FinishReason, Sampling
 from tests.integration.tiny_model import EOS, VOCAB, reference_logprobs, tiny_qwen3
 
@@ -305,7 +305,7 @@ def test_a_folder_that_is_no_model_is_named(tmp_path: Path) -> None:
         start(model=str(tmp_path), seed=0)
     tiny_qwen3(tmp_path)
     (tmp_path / "config.json").write_text("{")
-    with pytest.raises(EngineError, match=r"config\.json' is not JSON"):
+    with pytest.raises(TaskError, match=r"config\.json' is not JSON"):
         start(model=str(tmp_path), seed=0)
 
 

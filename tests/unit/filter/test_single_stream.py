@@ -164,3 +164,14 @@ def test_by_lag_nothing_is_scored() -> None:
 def test_values_out_of_range_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"shortest=0\.97 exceeds single_stream\.longest=0\.96"):
         SingleStream(shortest=0.97)
+    # What was sampled at another temperature says nothing of a move.
+    heat: dict[str, Any] = {"controls": {"heat": {"name": "temperature_schedule"}}}
+    heat["correction"] = "truncated"
+    for forget in ("gap", "lag"):
+        single = {"tracked": {"name": "single_stream", "forget": forget}}
+        plan = strategies.load("grpo", filters=single, **heat)
+        if forget == "lag":
+            plan.check()
+            continue
+        with pytest.raises(ConfigError, match=r"controls\.heat samples .*: give forget='lag'"):
+            plan.check()

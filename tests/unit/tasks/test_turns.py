@@ -171,6 +171,9 @@ def test_special_tokens_are_left_out_of_a_completion_or_scored(model: Path, tmp_
     (tmp_path / "generation_config.json").write_text(json.dumps(ends))
     assert HfCodec(tmp_path, raw_text=True).decode(tokens[:2]) == "a", "another end of the model's"
     assert not HfCodec(tmp_path).unsaid(tokens)
+    (tmp_path / "generation_config.json").write_text("{")
+    with pytest.raises(TaskError, match=r"generation_config\.json' is not JSON .*: save the model"):
+        HfCodec(tmp_path)
     check_stops(Sampling(stop=("b", "\N{SNOWMAN}")), key="sampling", codec=plain)
     given = Sampling(stop=("b", "a<bos>"))
     check_stops(given, key="sampling", codec=raw)

@@ -130,7 +130,7 @@ def test_a_folder_is_one_by_whatever_path(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.slow
 def test_a_run_that_runs_is_not_uploaded_and_the_others_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("mlflow")
     folders = [Path(experiment.run(small(tmp_path, seed=seed))["folder"]) for seed in (0, 1)]
@@ -146,6 +146,10 @@ def test_a_run_that_runs_is_not_uploaded_and_the_others_are(
     assert list(outcome.data["uploaded"]) == [str(folders[1])]
     assert list(outcome.data["skipped"]) == [str(folders[0])] and "in use" in str(outcome.text)
     assert RunFolder(folders[0]).status == "finished"
+    # One whose experiment cannot be read goes to the usual place, and that is said.
+    (folders[0] / "config.yaml").write_text("trainr: {}")
+    assert upload.run(options).code == 0
+    assert f"{folders[0]} goes to the usual experiment of MLflow" in capsys.readouterr().err
 
 
 @over("beside", [[".lock"], [".lock", ".holder.json"]])
