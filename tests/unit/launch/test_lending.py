@@ -167,17 +167,21 @@ def test_look_ahead_runs_what_hardly_slows_each_other_and_nothing_else(tmp_path:
 def test_slowdowns_are_found_again_from_what_was_lent() -> None:
     draw, lent = random.Random(1), list[Lent]()
     true = {("decode", "train", 0.5): 1.25, ("train", "decode", 0.5): 1.6}
-    for number in range(200):
-        kind: Kind = "decode" if number % 2 else "train"
-        other: Kind = "train" if number % 2 else "decode"
-        work = {"decode": 2.0, "train": 1.0}[kind] * draw.uniform(0.95, 1.05)
-        share = draw.random()
-        alone, beside = work * share, work * (1 - share) * true[kind, other, 0.5]
-        stretches = [
-            Stretch(begin_s=0, end_s=alone, other=None, share=None),
-            Stretch(begin_s=alone, end_s=alone + beside, other=other, share=0.5),
-        ]
-        lent.append(Lent(trial="a", kind=kind, stretches=stretches))
+    # One trial computes far longer than the other, and longer from update to update.
+    works = {"a": 1.0, "b": 5.0}
+    for trial in [*works] * 6:
+        lent.append(Lent(trial=trial, kind="start"))
+        for number in range(16):
+            kind: Kind = "decode" if number % 2 else "train"
+            other: Kind = "train" if number % 2 else "decode"
+            work = works[trial] * (1 + number) * draw.uniform(0.98, 1.02)
+            share = draw.random()
+            alone, beside = work * share, work * (1 - share) * true[kind, other, 0.5]
+            stretches = [
+                Stretch(begin_s=0, end_s=alone, other=None, share=None),
+                Stretch(begin_s=alone, end_s=alone + beside, other=other, share=0.5),
+            ]
+            lent.append(Lent(trial=trial, kind=kind, stretches=stretches))
     found = fitted(lent)
     for key, times in true.items():
         assert found.times[key] == pytest.approx(times, rel=0.05)
