@@ -2,7 +2,7 @@
 
 import copy
 from abc import ABC
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -67,6 +67,11 @@ class Part(Checked, ABC):
     them once, and forks its trials."""
 
     @property
+    def reads_columns(self) -> Sequence[str]:
+        """Names of the data's columns that it reads of a prompt, see `Prompt.columns`; * is all."""
+        return ()
+
+    @property
     def takes_shares(self) -> bool:
         """Returns whether it takes a mean reward for a share of right answers, from 0 to 1."""
         return False
@@ -113,6 +118,16 @@ class Part(Checked, ABC):
                 raise ValueError(f"it has {_listed(state)}, and this one {_listed(own)}")
         for f in _memory(self):
             object.__setattr__(self, f.name, copy.deepcopy(state[f.name]))
+
+
+def heating(strategy: Recipe) -> list[str]:
+    """Returns the addresses of parts that have rollouts sampled at another temperature."""
+    return [name for name, part in strategy.hooks(Part).items() if part.heats]
+
+
+def replying(strategy: Recipe) -> list[str]:
+    """Returns the addresses of parts that answer the policy within a rollout."""
+    return [name for name, part in strategy.hooks(Part).items() if part.replies]
 
 
 def _listed(names: Iterable[str]) -> str:

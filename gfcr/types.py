@@ -13,6 +13,7 @@ from annotated_types import Interval
 from numpy.typing import NDArray
 
 from gfcr.values.loss import Loss as Loss
+from gfcr.values.notes import with_columns
 from gfcr.values.numbers import one_each
 from gfcr.values.ranges import Checked, Count, Natural, SomeShare, SomeWord, Temperature
 
@@ -72,7 +73,7 @@ class Prompt:
     @property
     def columns(self) -> Mapping[str, object]:
         """What its row holds by column, `answer` among them where there is one."""
-        return ({"answer": self.answer} if self.answer else {}) | dict(self.meta)
+        return with_columns(self.meta, answer=self.answer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,8 +217,7 @@ class Group:
     def judged(self, rewards: Sequence[float | None]) -> "Group":
         """Returns the group with the rollouts' own rewards replaced; for Evaluators.
 
-        None leaves a rollout not judged. One that Generate failed to make stays as it is, and what
-        an Evaluator before has rejected stays rejected.
+        None leaves a rollout not judged. One that failed, or that is rejected already, stays so.
         """
         rollouts = tuple(
             r if r.finish == FinishReason.ERROR else replace(r, reward=reward, error=None)

@@ -34,7 +34,7 @@ class Sec(Control, Selector, Observer):
     origin: ClassVar[str] = "P"
 
     by: Word = ""
-    """Column of the prompts that names their category (`Prompt.meta`); without one it is the
+    """Column of the prompts that names their category; without one it is the
     prompt's length in tokens, in steps of a factor of sqrt(2), which is ours."""
     rate: SomeShare = 0.5
     temperature: Positive = 1.0
@@ -48,6 +48,10 @@ class Sec(Control, Selector, Observer):
     taken: dict[str, float] = field(init=False, default_factory=dict[str, float])
     """Category -> prompts taken for the batch."""
 
+    @property
+    def reads_columns(self) -> Sequence[str]:
+        return (self.by,) if self.by else ()
+
     def category(self, prompt: Prompt) -> str:
         """Returns the category of a prompt.
 
@@ -56,13 +60,13 @@ class Sec(Control, Selector, Observer):
         """
         if not self.by:
             return f"length_{2 ** (round(2 * log2(max(len(prompt.tokens), 1))) / 2):.0f}"
-        if self.by not in prompt.meta:
-            has = ", ".join(sorted(prompt.meta)) or "none"
+        if self.by not in prompt.columns:
+            has = ", ".join(sorted(prompt.columns)) or "none"
             raise ConfigError(
                 f"sec.by={self.by!r}: prompt {prompt.id!r} has no such column (it has: {has}). Name"
                 " one with strategy.controls.sec.by, or leave it empty for the prompt's length."
             )
-        return str(prompt.meta[self.by])
+        return str(prompt.columns[self.by])
 
     def probabilities(self) -> Mapping[str, float]:
         """Returns the probability with which each category is drawn."""

@@ -76,6 +76,10 @@ class Teacher(Control, Evaluator, Follower):
     def __post_init__(self) -> None:
         holding(self.template, "prompt", where="teacher.template")
 
+    @property
+    def reads_columns(self) -> Sequence[str]:
+        return (self.column,) if "{hint}" in self.template else ()
+
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
         if self.rate and not self.model:
             return (

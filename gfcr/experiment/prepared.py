@@ -57,6 +57,8 @@ def prepare(resolved: Resolved, *, model: str) -> Prepared:
         TaskError: there are none or too few, or the task's data are missing.
     """
     codec = _codec(resolved, model=model)
+    readers = (*resolved.strategy.parts.values(), *registry.nested(resolved.generate).values())
+    resolved.task.keep_columns({name for part in readers for name in part.reads_columns})
     problems = resolved.task.problems(codec)
     evaluation = resolved.config.evaluation
     asked = question(problems, evaluation=evaluation)

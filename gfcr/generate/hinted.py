@@ -51,6 +51,10 @@ class Hinted(Generate):
     def check(self, encode: Callable[[str], Sequence[int]]) -> None:
         encode(self.template.replace("{hint}", "").replace("{prompt}", ""))
 
+    @property
+    def reads_columns(self) -> Sequence[str]:
+        return (self.column,)
+
     def metrics(self) -> Mapping[str, float]:
         """Rollouts so far without their hint, as it would not fit."""
         return {"too_long": float(self.too_long)}

@@ -16,6 +16,7 @@ from gfcr.errors import PartError
 from gfcr.ledger import ABORTED, BUFFERED, Ledger, rejected
 from gfcr.stages import Harvest
 from gfcr.types import Group, Prompt, Rollout, Sample, Span
+from gfcr.values.notes import COLUMNS
 
 
 @final
@@ -168,7 +169,8 @@ def digest(prompts: Iterable[Prompt]) -> str:
     total = sha256()
     for prompt in prompts:
         tokens = array("q", prompt.tokens).tobytes()
-        text = PLAIN.encode([len(tokens), prompt.id, prompt.answer, dict(prompt.meta)])
+        meta = {k: v for k, v in prompt.meta.items() if k != COLUMNS}
+        text = PLAIN.encode([len(tokens), prompt.id, prompt.answer, meta])
         total.update(text.encode() + b"\n" + tokens)
     return total.hexdigest()
 

@@ -1,7 +1,7 @@
 """The task contract: prompts with verifiable answers, and the verifier."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import getdoc
 from types import MappingProxyType
@@ -111,6 +111,15 @@ class Task(Part):
     def range_of(self, prompt: Prompt) -> tuple[float, float] | None:
         """Returns the range of the rewards of one prompt's answers, as `reward_range`."""
         return self.reward_range
+
+    def keep_columns(self, names: Collection[str]) -> None:
+        """Is told before `problems` which columns of the data the strategy's parts read.
+
+        A task whose prompts have all their columns in their `meta` need not heed it.
+
+        Args:
+            names: of columns; `*` is all.
+        """
 
     @abstractmethod
     def problems(self, codec: Codec) -> Problems:

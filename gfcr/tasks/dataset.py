@@ -1,13 +1,13 @@
 """Any Hugging Face dataset with a prompt and an answer column, scored by a named verifier."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Annotated, Any, final
 
 from annotated_types import Interval
 
-from gfcr.errors import ConfigError, TaskError
+from gfcr.errors import ConfigError, TaskError, did_you_mean
 from gfcr.handles import TOOLS, TURNS
 from gfcr.tasks import rows
 from gfcr.tasks.base import Asked, Codec, Problems, Task, Verdict, encoded
@@ -18,6 +18,7 @@ from gfcr.tasks.rows import Row
 from gfcr.tasks.table import Columns, Read, read
 from gfcr.tasks.verifiers.base import ANSWERS, Scorer
 from gfcr.types import Prompt
+from gfcr.values.notes import COLUMNS
 from gfcr.values.ranges import File, Finite, Fraction, Natural, Text, Word
 from gfcr.values.templates import holding
 
@@ -98,6 +99,7 @@ class Dataset(Task):
                 "that are not slow, such as numeric, or in_process=false."
             )
         self._columns = any(made.columns for made in self._scorers)
+        self._kept = frozenset[str]()
         needed = sum(made.seconds for made in self._scorers)
         if needed >= self.timeout_s:
             raise ConfigError(
@@ -154,6 +156,9 @@ class Dataset(Task):
     def _trained_on(self) -> Rewards:
         return Rewards(self.rewards, where="dataset.rewards")
 
+    def keep_columns(self, names: Collection[str]) -> None:
+        self._kept = frozenset(names)
+
     def problems(self, codec: Codec) -> Problems:
         """Loads both splits.
 
@@ -162,6 +167,7 @@ class Dataset(Task):
                 verifier cannot use, or characters that the model lacks.
         """
         table = self._table(self.split)
+        self._check_kept(table.column_names)
         read = self._read(table, self.split)
         asked_of, held_of = table, read
         if self.heldout_split:
@@ -183,8 +189,12 @@ class Dataset(Task):
         make = partial(self._prompt, codec=codec)
         marked: dict[str, object] = {EVALUATED: True} if self.rewards else {}
         return Problems(
-            train=rows.LazyPrompts(rows=train, make=partial(make, table=table, meta={})),
-            heldout=rows.LazyPrompts(rows=heldout, make=partial(make, table=asked_of, meta=marked)),
+            train=rows.LazyPrompts(
+                rows=train, make=partial(make, table=self._told_of(table), meta={})
+            ),
+            heldout=rows.LazyPrompts(
+                rows=heldout, make=partial(make, table=self._told_of(asked_of), meta=marked)
+            ),
             about=f"{read.about}; {len(train):,} to train on, {len(heldout):,} held out"
             + (f" (of {held_of.about})" if held_of is not read else "")
             + _marked(train, codec=codec),
@@ -222,6 +232,22 @@ class Dataset(Task):
             )
         return table
 
+    def _check_kept(self, columns: Sequence[str]) -> None:
+        # `answer` is what the answer column holds, under whatever name.
+        if lacking := sorted(self._kept - {*columns, "*", "answer"}):
+            raise TaskError(
+                f"dataset.path={self.path}, split '{self.split}': a part of the strategy reads "
+                f"'{lacking[0]}', which is no column.{did_you_mean(lacking[0], columns)} "
+                f"Columns: {', '.join(columns)}."
+            )
+
+    def _told_of(self, table: Any) -> Any:
+        """Returns the columns that prompts are told, or None where nothing reads any."""
+        if self._columns or "*" in self._kept:
+            return table
+        names = [name for name in table.column_names if name in self._kept]
+        return table.select_columns(names) if names else None
+
     @property
     def columns(self) -> Columns:
         """Returns which of its tables' columns holds what."""
@@ -245,7 +271,9 @@ class Dataset(Task):
 
     def _prompt(self, row: Row, *, codec: Codec, table: Any, meta: Mapping[str, object]) -> Prompt:
         text = self.template.replace("{prompt}", row.prompt)
-        columns: dict[str, object] = table[row.number] if self._columns else {}
+        columns: dict[str, object] = {} if table is None else table[row.number]
+        if columns and not self._columns:
+            columns = {COLUMNS: columns}
         answer, *others = row.answers
         more = {ANSWERS: row.answers} if others else {}
         told = {k: v for k, v in {TURNS: row.turns, TOOLS: row.tools}.items() if v}

@@ -5,7 +5,7 @@ import importlib
 import inspect
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, final
 
@@ -51,6 +51,10 @@ class Trl(Environment):
     error: Text = ""
     """Answers a call that makes no sense; empty says what was wrong."""
 
+    @property
+    def reads_columns(self) -> Sequence[str]:
+        return ("*",)
+
     def __post_init__(self) -> None:
         factory = registry.load_object(self.factory, where="environment.factory")
         if not callable(factory):
@@ -76,7 +80,7 @@ class _Played(World):
         self._runner = asyncio.Runner()
 
     def begin(self, prompt: Prompt, *, seed: int) -> Observation:
-        given = {"prompt": as_asked(prompt), "answer": prompt.answer, **prompt.meta}
+        given = {"answer": prompt.answer, **prompt.columns, "prompt": as_asked(prompt)}
         taken = inspect.signature(self._played.reset).parameters
         whole = any(p.kind == p.VAR_KEYWORD for p in taken.values())
         seen = self._result(

@@ -80,7 +80,7 @@ def test_without_a_column_the_category_is_the_length() -> None:
 
 
 def test_a_column_that_is_not_there_is_refused_with_those_there_are() -> None:
-    with pytest.raises(ConfigError, match=r"sec.by='level'.*it has: kind, rate"):
+    with pytest.raises(ConfigError, match=r"sec.by='level'.*it has: answer, kind, rate"):
         Sec(by="level").select(2, view=make.view())
 
 
