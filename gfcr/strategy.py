@@ -92,12 +92,14 @@ class Strategy(Checked, JupyterMixin):
         Raises:
             ConfigError: naming the keys.
         """
-        selectors = list(self.hooks(Selector))
-        if len(selectors) > 1:
-            raise ConfigError(
-                f"{', '.join(f'strategy.{s}' for s in selectors)} each choose the prompts, and one "
-                "part may. Remove all but one, or make the others Allocators of the jobs it fills."
-            )
+        hot = [name for name, part in self.hooks(Control).items() if part.heats]
+        prompts = list(self.hooks(Selector))
+        for found, does in ((prompts, "choose the prompts"), (hot, "set the temperature")):
+            if len(found) > 1:
+                raise ConfigError(
+                    f"{', '.join(f'strategy.{name}' for name in found)} each {does}, and one part "
+                    "may. Remove all but one."
+                )
         for address, part in self.parts.items():
             if why := part.clash(self, at=address):
                 raise ConfigError(f"strategy.{address}: {why}")
@@ -180,9 +182,7 @@ def from_spec(spec: Mapping[str, Any]) -> Strategy:
         name=spec["name"],
         group_size=spec["group_size"],
         generate=build("generate", spec["generate"]),
-        filters={n: build("filter", s) for n, s in spec["filters"].items()},
-        controls={n: build("control", s) for n, s in spec["controls"].items()},
-        replays={n: build("replay", s) for n, s in spec["replays"].items()},
+        **{at: {n: build(at[:-1], s) for n, s in spec[at].items()} for at in _MAPS},
         drafter=build("drafter", spec["drafter"]) if spec["drafter"] else None,
         loss=Loss(**spec["loss"]),
         correction=build("correction", spec["correction"]) if spec["correction"] else None,

@@ -99,9 +99,19 @@ def standing(
         under=under,
     )
     word: Word = "uncertified"
+    # Certificates are for temperatures one by one, and such a run samples at any.
+    if _is_heated(spec["strategy"]):
+        held = None
     if held and (verdict := covered(held, sampling=sampling, max_draft=drafter.max_draft)):
         word = verdict.value if all(cell.exact for cell in held.cells) else "biased"
     return Standing(word=word, under=under, certificate=held, max_draft=drafter.max_draft)
+
+
+def _is_heated(strategy: Mapping[str, Any]) -> bool:
+    """Returns whether a part has rollouts sampled at another temperature than the run's."""
+    controls = [("control", each) for each in strategy["controls"].values()]
+    parts = [("generate", strategy["generate"]), *controls]
+    return any(registry.find(kind, str(each["name"])).heats for kind, each in parts)
 
 
 def circumstances(tags: Mapping[str, str]) -> Circumstances | None:

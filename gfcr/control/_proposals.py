@@ -1,15 +1,18 @@
 """What proposals became, and what the policy made of their problems."""
 
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
 
-from gfcr.handles import SOLVE, Posed, kind_of
-from gfcr.stages import Scratch
-from gfcr.types import Prompt, Rollout
+from gfcr.handles import PROPOSE, SOLVE, Posed, kind_of, role_of
+from gfcr.part import Recipe, replying
+from gfcr.stages import Control, Evaluator, Harvest, Observer, Scratch, View
+from gfcr.types import Group, Prompt, Rollout
+from gfcr.values.ranges import Count
 
 
 @final
@@ -101,3 +104,40 @@ class Tally:
             last |= {name: count[name] / tried for name in ("trivial", "unsolved")}
             last["solved"] = self.solved / tried
         self.last, self.count, self.solved, self.texts = last, Counter(), 0.0, []
+
+
+@dataclass(kw_only=True)
+class ProposalWorth(Control, Evaluator, Observer):
+    """Rewards proposals by the policy's answers to their problems; groups that solve stay as is."""
+
+    samples: Count = 8
+    """Answers to each problem, asked on the side."""
+    tally: Tally = field(init=False, default_factory=Tally)
+
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
+        if others := replying(strategy):
+            return (
+                f"{others[0]} answers the policy, and a proposal's problem is answered on the side "
+                "without it, so that its worth would be that of other answers. Use a generate part "
+                "such as sample."
+            )
+        return super().clash(strategy, at=at)
+
+    @abstractmethod
+    def worth(self, found: Sequence[Tried], *, view: View) -> list[float | None]:
+        """Returns the reward of each proposal of a group; None where it is not judged."""
+
+    async def evaluate(self, group: Group, scratch: Scratch) -> Group:
+        if role_of(group.prompt) != PROPOSE:
+            return group
+        waits = (tried(rollout, scratch, samples=self.samples) for rollout in group.rollouts)
+        found: list[Tried] = await scratch.gather(*waits)
+        self.tally.add(found)
+        return group.judged(self.worth(found, view=scratch.view))
+
+    def observe(self, harvest: Harvest, *, view: View) -> None:
+        self.tally.end()
+
+    def metrics(self) -> Mapping[str, float]:
+        """See `Tally`: what the last batch's proposals became."""
+        return self.tally.last

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gfcr.part import Part, Recipe
+from gfcr.part import Recipe, replying
 from gfcr.stages import Control, Evaluator, Scratch, View
 from gfcr.types import Floats, Group, Rollout
 from gfcr.values.ranges import Count
@@ -27,11 +27,10 @@ class PrefixValues(Control, Evaluator):
     """Pieces a rollout, of the last ones."""
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        replying = [name for name, part in strategy.hooks(Part).items() if part.replies]
-        if not replying:
+        if not (others := replying(strategy)):
             return super().clash(strategy, at=at)
         return (
-            f"{replying[0]} answers the policy, and continuations are sampled without it, so that "
+            f"{others[0]} answers the policy, and continuations are sampled without it, so that "
             "values would be those of other rollouts. Use a generate part such as sample."
         )
 

@@ -6,7 +6,8 @@ from typing import ClassVar, Final, final
 
 import numpy as np
 
-from gfcr.stages import Abort, Control, Harvest, Observer, Trajectory, View, Watcher
+from gfcr.part import Recipe
+from gfcr.stages import Abort, Control, Generate, Harvest, Observer, Trajectory, View, Watcher
 from gfcr.types import FinishReason
 from gfcr.values.ranges import Count, Share
 
@@ -48,6 +49,14 @@ class BranchPrune(Control, Watcher, Observer):
     pruned: int = field(init=False, default=0)
     """Rollouts of the last batch."""
     _now: int = field(init=False, default=0)
+
+    def clash(self, strategy: Recipe, *, at: str) -> str | None:
+        if hot := [name for name, part in strategy.hooks(Generate).items() if part.heats]:
+            return (
+                f"{hot[0]} samples siblings at temperatures of their own, and the hot ones would "
+                "be cut for being hot. Leave one of them out."
+            )
+        return super().clash(strategy, at=at)
 
     def watch(self, trajectory: Trajectory, *, new: int, view: View) -> Abort | None:
         num = len(trajectory.tokens)

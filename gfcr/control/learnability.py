@@ -1,19 +1,16 @@
 """Proposals are worth what there is to learn from them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar, final
 
-from gfcr.control._proposals import Tally, Tried, tried
-from gfcr.handles import PROPOSE, role_of
-from gfcr.stages import Control, Evaluator, Harvest, Observer, Scratch, View
-from gfcr.types import Group
-from gfcr.values.ranges import Count
+from gfcr.control._proposals import ProposalWorth, Tried
+from gfcr.stages import View
 
 
 @final
 @dataclass(kw_only=True)
-class Learnability(Control, Evaluator, Observer):
+class Learnability(ProposalWorth):
     """Rewards a proposal by how often the policy solves its problem.
 
         r = 1 - s for 0 < s < 1, else 0;  s = mean reward of `samples` answers to it
@@ -32,23 +29,8 @@ class Learnability(Control, Evaluator, Observer):
     cell: ClassVar[str] = "R7.4"
     origin: ClassVar[str] = "P"
 
-    samples: Count = 8
-    tally: Tally = field(init=False, default_factory=Tally)
-
-    async def evaluate(self, group: Group, scratch: Scratch) -> Group:
-        if role_of(group.prompt) != PROPOSE:
-            return group
-        waits = (tried(rollout, scratch, samples=self.samples) for rollout in group.rollouts)
-        found: list[Tried] = await scratch.gather(*waits)
-        self.tally.add(found)
-        return group.judged([_worth(each) for each in found])
-
-    def observe(self, harvest: Harvest, *, view: View) -> None:
-        self.tally.end()
-
-    def metrics(self) -> Mapping[str, float]:
-        """See `Tally`: what the last batch's proposals became."""
-        return self.tally.last
+    def worth(self, found: Sequence[Tried], *, view: View) -> list[float | None]:
+        return [_worth(each) for each in found]
 
 
 def _worth(each: Tried) -> float | None:

@@ -1,22 +1,20 @@
 """Proposals are worth how undecided the policy is about their problems."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar, final
 
 from gfcr.control._bleu import clusters
-from gfcr.control._proposals import Tally, Tried, tried
+from gfcr.control._proposals import ProposalWorth, Tried
 from gfcr.control.majority_vote import winner
-from gfcr.handles import PROPOSE, role_of
-from gfcr.stages import Control, Evaluator, Harvest, Observer, Scratch, View
-from gfcr.types import Group
+from gfcr.stages import View
 from gfcr.values.ranges import Count, Share
 
 
 @final
 @dataclass(kw_only=True)
-class Uncertainty(Control, Evaluator, Observer):
+class Uncertainty(ProposalWorth):
     """Rewards a proposal by how divided the policy's answers to its problem are.
 
         r = min(p, 1 - p) - (its cluster's share of the group), or -1 for what is no problem
@@ -39,24 +37,8 @@ class Uncertainty(Control, Evaluator, Observer):
 
     samples: Count = 10
     distance: Share = 0.5
-    tally: Tally = field(init=False, default_factory=Tally)
 
-    async def evaluate(self, group: Group, scratch: Scratch) -> Group:
-        if role_of(group.prompt) != PROPOSE:
-            return group
-        waits = (tried(rollout, scratch, samples=self.samples) for rollout in group.rollouts)
-        found: list[Tried] = await scratch.gather(*waits)
-        self.tally.add(found)
-        return group.judged(self._worth(found, view=scratch.view))
-
-    def observe(self, harvest: Harvest, *, view: View) -> None:
-        self.tally.end()
-
-    def metrics(self) -> Mapping[str, float]:
-        """See `Tally`: what the last batch's proposals became."""
-        return self.tally.last
-
-    def _worth(self, found: Sequence[Tried], *, view: View) -> list[float | None]:
+    def worth(self, found: Sequence[Tried], *, view: View) -> list[float | None]:
         posed = [(i, each.posed.prompt) for i, each in enumerate(found)]
         texts = {i: view.encode(prompt.text) for i, prompt in posed if prompt is not None}
         own = dict(zip(texts, clusters([*texts.values()], distance=self.distance), strict=True))

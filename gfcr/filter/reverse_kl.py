@@ -7,7 +7,7 @@ import numpy as np
 
 from gfcr.errors import ConfigError
 from gfcr.filter._scores import unscored
-from gfcr.part import Recipe
+from gfcr.part import Recipe, heating
 from gfcr.stages import Filter, View
 from gfcr.types import Floats, Group, Rollout, Signal
 from gfcr.values.ranges import NonNegative
@@ -40,6 +40,11 @@ class ReverseKl(Filter):
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
         if why := unscored(strategy, "teacher", by="teacher"):
             return why
+        if hot := heating(strategy):
+            return (
+                f"{hot[0]} samples at another temperature than the run's, at which the teacher "
+                "scores: the difference would be of temperatures, too. Leave one of them out."
+            )
         if self.reward and strategy.map_before(at) is None:
             return (
                 f"reward={self.reward} weighs the advantage of a map before it, and there is none: "

@@ -10,7 +10,7 @@ from annotated_types import Interval
 from gfcr.errors import ConfigError
 from gfcr.filter._standard import standardised
 from gfcr.handles.prompts import rewards
-from gfcr.part import Part, Recipe
+from gfcr.part import Recipe, heating
 from gfcr.stages import BatchMap, Filter, Harvest, Observer, Selector, View
 from gfcr.types import Bools, Group, Prompt, Rollout
 from gfcr.values.ranges import Count, Natural, Positive, SomeShare
@@ -86,11 +86,10 @@ class SingleStream(Filter, Selector, BatchMap, Observer):
         return good / (good + bad)
 
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
-        heating = [name for name, part in strategy.hooks(Part).items() if part.heats]
-        if self.forget != "gap" or not heating:
+        if self.forget != "gap" or not (hot := heating(strategy)):
             return super().clash(strategy, at=at)
         return (
-            f"forget='gap' takes how far the policy moved from what was sampled, and {heating[0]} "
+            f"forget='gap' takes how far the policy moved from what was sampled, and {hot[0]} "
             "samples at another temperature, which would count as a move: give forget='lag'."
         )
 

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gfcr import strategy as strategies
-from gfcr.control.greso import Greso
 from gfcr.control.refill import Refill
-from gfcr.errors import BatchCannotFill, ConfigError, GfcrError, PartError
+from gfcr.errors import BatchCannotFill, GfcrError, PartError
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.filter.zero_variance import ZeroVariance
 from gfcr.generate.sample import Sample
@@ -355,12 +354,6 @@ def test_one_part_selects_and_any_number_allocate() -> None:
     assert sorted(len(g.rollouts) for g in batch.groups) == [4] * 4 + [10] * 4
     taken = [str(g.prompt.meta["rate"]) for g in batch.groups]
     assert set(taken) == {"0.0", "0.25", "0.5"} and len(hardest.looked) == 16
-
-
-def test_two_parts_that_select_are_refused() -> None:
-    plan = _plain(controls={"a": _Hardest(), "b": Greso()})
-    with pytest.raises(ConfigError, match=r"controls\.a, strategy\.controls\.b each choose the"):
-        plan.check()
 
 
 @dataclass(kw_only=True)

@@ -22,13 +22,18 @@ from tests.cases import over
 from tests.unit.certificate.test_cell import sound
 from tests.unit.certificate.test_certificate import GIVES
 
+HEAT = {"name": "temperature_schedule"}
 UNDER = certificate.Circumstances(versions={"vllm": "1"}, device="x86_64 CPU", sources="s")
 
 
 def spec(drafter: Any = Ngram(), **sampling: float) -> dict[str, Any]:  # noqa: B008
     return {
         "engine": registry.spec("engine", Fake()),
-        "strategy": {"drafter": drafter and registry.spec("drafter", drafter)},
+        "strategy": {
+            "generate": {"name": "sample"},
+            "controls": {},
+            "drafter": drafter and registry.spec("drafter", drafter),
+        },
         "model": "m",
         "sampling": {"max_tokens": 8, **sampling},
     }
@@ -73,6 +78,10 @@ def test_without_a_certificate_that_fits_it_is_uncertified(tmp_path: Path) -> No
     assert word(tmp_path, spec(temperature=0.7)) == "uncertified"
     assert word(tmp_path, spec(max_tokens=9)) == "uncertified"
     assert word(tmp_path, spec(Ngram(draft_length=4))) == "uncertified"
+    for heats in ({"controls": {"t": HEAT}}, {"generate": {"name": "temperature_ladder"}}):
+        run = spec()
+        run["strategy"] |= heats  # what it samples at is another temperature than the audited one
+        assert word(tmp_path, run) == "uncertified"
     assert word(tmp_path, spec(), replace(UNDER, versions={"vllm": "2"})) == "uncertified"
     assert word(tmp_path, spec(), replace(UNDER, device="a GPU")) == "uncertified"
     assert word(tmp_path, spec(), replace(UNDER, sources="t")) == "uncertified"

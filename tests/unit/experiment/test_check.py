@@ -1,5 +1,6 @@
 """Parts that do not fit each other are refused before anything starts."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from gfcr import config as configs
 from gfcr import experiment, sweep
 from gfcr.errors import GfcrError
 from gfcr.experiment.check import uncorrected
+from gfcr.experiment.prepared import Prepared, prepare
 from gfcr.values import merging
 from tests.cases import over
 
@@ -23,6 +25,7 @@ EXPERIMENT: dict[str, Any] = {
     "sampling": {"max_tokens": 32},
 }
 TRL = {"name": "trl"}
+HOT, HEAT = {"name": "grpo", "correction": "truncated"}, {"name": "temperature_schedule"}
 ROWS = "nowhere.jsonl"  # refused before it is looked for
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "a chat template's arguments without a model": (
@@ -76,6 +79,32 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown held-out metric": (
         {"metric": "heldout/acuracy"},
         r"Did you mean 'heldout/accuracy'",
+    ),
+    "two parts that choose the prompts": (
+        {"strategy": {"name": "greso", "controls": {"more": {"name": "sec"}}}},
+        r"strategy\.controls\.\w+, strategy\.controls\.more each choose the prompts",
+    ),
+    "two parts that set the temperature": (
+        {"strategy": {**HOT, "controls": {"a": HEAT, "b": {"name": "entropy_temperature"}}}},
+        r"strategy\.controls\.a, strategy\.controls\.b each set the temperature",
+    ),
+    "a teacher at another temperature": (
+        {"strategy": {**HOT, "name": "opsd", "controls": {"heat": HEAT}}},
+        r"filters\.distill: controls\.heat samples at another temperature",
+    ),
+    "branches at temperatures of their own": (
+        {
+            "strategy": {
+                **HOT,
+                "generate": {"name": "temperature_ladder"},
+                "controls": {"cut": {"name": "branch_prune"}},
+            }
+        },
+        r"controls\.cut: generate samples siblings at temperatures of their own",
+    ),
+    "proposals that are tried without the tool": (
+        {"strategy": {"name": "absolute_zero", "generate": {"name": "multi_turn"}}},
+        r"learnability: generate\S* answers the policy, and a proposal's problem",
     ),
     "a loss that the trainer cannot compute": (
         {"trainer": {**TRL, "beta": 0.1}, "strategy": {"name": "rloo"}},
@@ -143,6 +172,43 @@ def test_a_study_is_checked_whole_before_its_first_trial(tmp_path: Path) -> None
     values["search"] = {"space": {"strategy.group_sise": [4, 8]}}
     with pytest.raises(GfcrError, match="group_sise"):
         sweep.from_values(values, where="t")
+
+
+def test_columns_that_parts_read_are_there_and_no_part_of_what_is_asked(tmp_path: Path) -> None:
+    rows = [
+        {"prompt": f"{n}+1", "answer": f"{n + 1}", "plan": f"{n},1", "kind": n % 2}
+        for n in range(40)
+    ]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def config(**strategy: Any) -> configs.Experiment:
+        changes = {"task": {"name": "dataset", "path": str(file)}, "strategy": strategy}
+        return _experiment(changes, folder=tmp_path)
+
+    def prepared(**strategy: Any) -> Prepared:
+        return prepare(experiment.resolve(config(**strategy)), model="")
+
+    plain = prepared(name="grpo")
+    world = {"name": "trl", "factory": "tests.unit.generate.environments.test_trl:Awaited"}
+    read = {
+        "plan": prepared(name="scaf_grpo", generate={"column": "plan"}),
+        "kind": prepared(name="sec", controls={"sec": {"by": "kind"}}),
+        "answer kind plan prompt": prepared(
+            name="grpo", generate={"name": "episode", "environment": world}
+        ),
+    }
+    assert {*plain.problems.train[0].columns} == {"answer"}
+    for names, found in read.items():
+        assert found.question.training == plain.question.training, "what is asked is the same"
+        for prompt, other in zip(found.problems.train, plain.problems.train, strict=True):
+            assert prompt.columns["answer"] == other.answer
+            told = {k: v for k, v in rows[int(other.answer) - 1].items() if k in names.split()}
+            assert told.items() <= prompt.columns.items() and prompt.id == other.id
+    result = experiment.run(config(name="sec", controls={"sec": {"by": "kind"}}))
+    assert result["status"] == "finished"
+    with pytest.raises(GfcrError, match="reads 'plna', which is no column. Did you mean 'plan'"):
+        prepared(name="scaf_grpo", generate={"column": "plna"})
 
 
 def test_what_nothing_corrects_is_warned_of() -> None:
