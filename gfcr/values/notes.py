@@ -19,6 +19,6 @@ are no part of what is asked, so that strategies that read others train on the s
 
 
 def with_columns(meta: Mapping[str, Any], *, answer: str) -> dict[str, Any]:
-    """Returns a prompt's meta with its answer, if any, and with the columns that `COLUMNS` holds."""
+    """Returns a prompt's meta with its answer, if any, and the columns that `COLUMNS` holds."""
     own = {key: value for key, value in meta.items() if key != COLUMNS}
     return {**meta.get(COLUMNS, {}), **({"answer": answer} if answer else {}), **own}

@@ -207,7 +207,7 @@ def test_columns_that_parts_read_are_there_and_no_part_of_what_is_asked(tmp_path
             assert told.items() <= prompt.columns.items() and prompt.id == other.id
     result = experiment.run(config(name="sec", controls={"sec": {"by": "kind"}}))
     assert result["status"] == "finished"
-    with pytest.raises(GfcrError, match="reads 'plna', which is no column. Did you mean 'plan'"):
+    with pytest.raises(GfcrError, match=r"reads 'plna', which is no column\. Did you mean 'plan'"):
         prepared(name="scaf_grpo", generate={"column": "plna"})
 
 
