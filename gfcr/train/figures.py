@@ -7,7 +7,9 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from gfcr.train.base import TrainJob
 from gfcr.train.collate import Padded
+from gfcr.train.trl_checks import ONLINE
 
 _MEANS: Final = {
     "kl": "kl",
@@ -48,21 +50,26 @@ def logged_terms(logged: Mapping[str, Sequence[float]], *, tokens: int) -> Tenso
     return torch.tensor(each, dtype=torch.float64)
 
 
-def figures(sums: Tensor, *, logs: Mapping[str, Any], taken: float) -> dict[str, float]:
+def figures(
+    sums: Tensor, *, job: TrainJob, logs: Mapping[str, Any], taken: float
+) -> dict[str, float]:
     """Returns the reported metrics of an update.
 
     Args:
         sums: sum of `terms` over the first step and of `logged_terms` over all, (TERMS,).
+        job: says what is learned by, and at which temperature rollouts were sampled.
         logs: TRL's logged values.
         taken: the share of the update's steps that have samples.
     """
     *logged, passed, entropy, ratio, square, gap, tokens = map(float, sums)
-    own = {
-        "entropy": entropy / tokens,
-        "off_policy_ratio": ratio / tokens,
-        "effective_share": ratio**2 / (tokens * square),
-        "logprob_gap": gap / tokens,
-    }
+    own = {"entropy": entropy / tokens}
+    # TRL's sft and dpo know no temperature: their log-probs are of another law then.
+    if job.loss.estimator in ONLINE or job.sampling.temperature == 1:
+        own |= {
+            "off_policy_ratio": ratio / tokens,
+            "effective_share": ratio**2 / (tokens * square),
+            "logprob_gap": gap / tokens,
+        }
     named = zip(_MEANS.values(), logged, strict=True)
     own |= {name: total / passed for name, total in named if passed and isfinite(total)}
     # Steps without samples are in TRL's mean with a loss of 0.

@@ -269,7 +269,8 @@ class Feed(TrainerCallback):
         own = {"learning_rate": logs["learning_rate"], "skipped": float(not self._taken)}
         metrics = {**self._timing, **self._weighed, **own}
         if self._taken:  # by all processes: it sums over them
-            metrics |= figures(self._ranks.sum(self._sums), logs=logs, taken=self._taken)
+            sums = self._ranks.sum(self._sums)
+            metrics |= figures(sums, job=self._job, logs=logs, taken=self._taken)
         if self._ranks.leads:
             self._job.source.updated(step=self._updates(state), metrics=metrics)
 

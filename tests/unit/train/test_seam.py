@@ -19,7 +19,7 @@ from gfcr.errors import ConfigError, TrainingError
 from gfcr.train import checkpoint
 from gfcr.train.base import Steps, TrainJob
 from gfcr.train.seam import Feed, SeamMixin
-from gfcr.types import Loss
+from gfcr.types import Loss, Sampling
 from tests.cases import over
 from tests.unit.train.stand_in import VOCAB, Source, Trainer, sample
 
@@ -451,6 +451,16 @@ def test_passes_and_steps_without_samples_dilute_nothing() -> None:
     logged(made, trainer)
     found = source.reported[0]
     assert found["kl"] == 0.5 and found["loss"] == 4 * 0.25 and found["entropy"] > 0
+    # TRL's sft has log-probs at temperature 1, whatever was sampled at.
+    moved = {"off_policy_ratio", "effective_share", "logprob_gap"}
+    for heat, estimator in ((1.0, "sft"), (0.5, "sft"), (0.5, "grpo")):
+        asked: Any = {"loss": Loss(estimator=estimator), "sampling": Sampling(temperature=heat)}
+        made, trainer = feed(source := Source([FOUR[:1]]), **asked), Trainer()
+        for _ in range(2):
+            taken(made, trainer, num=1)
+            observed(made, trainer)
+        logged(made, trainer)
+        assert (moved & source.reported[0].keys() == moved) is ((heat, estimator) != (0.5, "sft"))
 
 
 def test_passes_that_do_not_train_are_not_counted() -> None:
