@@ -54,6 +54,7 @@ def test_what_only_generates_and_watches_is_usable() -> None:
     assert {"grpo", "multi_turn", "repetition_stop"} <= set(USABLE)
     others = {"april", "dapo", "dr_grpo", "greso", "pods", "reinforce_ada", "repo", "rloo"}
     assert not {"treerl", *others} & set(USABLE)
+    assert not {"cispo", "gspo", "sapo", "vespo"} & set(USABLE), "the loss is TRL's"
 
 
 @over("name", USABLE)
