@@ -1,6 +1,6 @@
 """Metrics of an update: TRL's own figures, and how far the policy has moved since sampling."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping
 from math import isfinite, nan
 from typing import Any, Final
 
@@ -19,6 +19,8 @@ _MEANS: Final = {
     "cispo_clip_ratio": "clip_ratio",
 }
 """TRL's log keys of means over a pass, and the names under which they are reported."""
+_UNREPORTED: Final = ("entropy", "clip_ratio/low_min", "clip_ratio/high_max", "vespo/phi_seq_mean")
+"""Its other log keys of a pass."""
 _OWN: Final = 5
 TERMS: Final = _OWN + len(_MEANS) + 1
 
@@ -40,12 +42,17 @@ def terms(padded: Padded, output: Any) -> Tensor:
     return torch.nn.functional.pad(found, (TERMS - _OWN, 0))
 
 
-def logged_terms(logged: Mapping[str, Sequence[float]], *, tokens: int) -> Tensor:
+def logged_terms(logged: MutableMapping[str, list[float]], *, tokens: int) -> Tensor:
     """Returns the terms of what TRL has logged of a pass, (TERMS,); NaN where it logs nothing.
 
-    TRL averages passes as they are, but they differ in tokens, and one may have none.
+    TRL averages passes as they are, but they differ in tokens. What it has logged of a pass without
+    any is taken back.
     """
     means = [logged[name][-1] if logged.get(name) else nan for name in _MEANS]
+    for name in (*_MEANS, *_UNREPORTED) if not tokens else ():
+        del logged.get(name, [])[-1:]
+        if not logged.get(name, True):  # it would be a mean over nothing
+            del logged[name]
     each = [*(mean * tokens for mean in means), tokens, *[0.0] * _OWN]
     return torch.tensor(each, dtype=torch.float64)
 
