@@ -3,6 +3,7 @@ import sys
 
 import pytest
 
+from gfcr.correction.own_tokens import OwnTokens
 from gfcr.correction.truncated import Truncated
 from gfcr.errors import ConfigError
 from gfcr.train import trl_checks
@@ -57,6 +58,8 @@ def test_sampling_that_biases_the_loss_is_refused(tmp_path, sampling, message):
     )
     with pytest.raises(ConfigError, match=message):
         Trl().train(job)
+    if sampling.temperature:
+        Trl().check(Loss(), correction=OwnTokens(), sampling=sampling)  # it weighs no ratios
 
 
 @over(
