@@ -40,7 +40,7 @@ from gfcr.strategy import Strategy
 from gfcr.tasks.base import Codec, Problems, Task, Verdict
 from gfcr.tasks.codec import HfCodec
 from gfcr.train.rollout_func import TrlPrompt, make_rollout_func
-from gfcr.types import FinishReason, Group, Prompt, Rollout
+from gfcr.types import FinishReason, Group, Loss, Prompt, Rollout
 
 
 def rollout_func(
@@ -109,9 +109,10 @@ def check(strategy: Strategy) -> None:
     ]
     if strategy.generate.rollouts(strategy.group_size) != strategy.group_size:
         found.append("generate makes more rollouts than it was asked for")
-    loss = strategy.loss
-    if (loss.estimator, loss.off_policy) != ("grpo", "none"):
-        found.append(f"loss is estimator={loss.estimator!r} with off_policy={loss.off_policy!r}")
+    own, plain = strategy.loss, Loss()
+    kinds = ("estimator", "off_policy", "form", "level", "delta")
+    if wants := [f"{k}={getattr(own, k)!r}" for k in kinds if getattr(own, k) != getattr(plain, k)]:
+        found.append(f"loss is {', '.join(wants)}")
     if strategy.correction:
         found.append("correction weighs tokens before the update")
     if found:

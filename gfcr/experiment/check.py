@@ -54,7 +54,8 @@ def uncorrected(resolved: Resolved) -> str:
     """Returns a warning if the loss takes tokens of earlier policies for its own; empty if not."""
     strategy, oldest = resolved.strategy, resolved.schedule.oldest
     name = resolved.spec.get("schedule", {}).get("name")
-    heeded = strategy.correction is not None or strategy.loss.off_policy == "behaviour"
+    # One that weighs no gaps may leave old tokens out of the loss.
+    heeded = strategy.corrected or getattr(strategy.correction, "max_lag", oldest) < oldest
     if not oldest or heeded or strategy.estimator in ("sft", "dpo"):
         return ""
     return (

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from gfcr.errors import CheckpointError, FolderLost, StoreError
+from gfcr.errors import CheckpointError, FolderLost, GfcrError, StoreError
 from gfcr.experiment.provenance import went_on
 from gfcr.experiment.resolved import Resolved
 from gfcr.experiment.source import RunSource
@@ -107,14 +107,16 @@ def _vouched(last: Path | None) -> Collection[str]:
 
 def disk_problem(error: BaseException, *, folder: Path) -> StoreError | None:
     """Returns an error that says what to do about the disk; None if the cause is another."""
-    number = error.errno if isinstance(error, OSError) else None
+    # Ours may quote a verifier, whose files are none of the run's.
+    cause = error.__cause__ if isinstance(error, GfcrError) else error
+    number = cause.errno if isinstance(cause, OSError) else None
     if number not in _DISK:
         # Libraries that write files by themselves keep the system's words at most; PyTorch none.
         words = {**{os.strerror(n): n for n in _DISK}, "] . unexpected pos ": errno.ENOSPC}
-        number = next((n for said, n in words.items() if said in str(error)), None)
+        number = next((n for said, n in words.items() if said in str(cause)), None)
     if number is None:
         return None
-    named = error.filename if isinstance(error, OSError) and error.filename else folder
+    named = cause.filename if isinstance(cause, OSError) and cause.filename else folder
     return StoreError(
         f"{named} cannot be written ({os.strerror(number)}): {_DISK[number]}, then run the same "
         f"command again. It goes on from the last checkpoint in {folder}."

@@ -22,7 +22,7 @@ _GIVEN: Final = {
 
 def card_to_resume(records: RunFolder) -> RunCard | None:
     """Returns the card of a run that was left with a checkpoint to resume; else None."""
-    left = checkpoint.newest(records.path / "checkpoints") is not None
+    left = checkpoint.complete(records.path / "checkpoints")  # a rehearsal renames nothing
     return records.card() if left and records.exists() else None
 
 

@@ -82,7 +82,8 @@ def weigh(resolved: Resolved, *, shapes: Mapping[str, Sequence[int]]) -> Size | 
         return None
     lora = getattr(trainer, "lora", None)
     added = _adapters(shapes, lora=lora) if lora else 0
-    copies = 1 if lora or not getattr(trainer, "beta", 0.0) else 2
+    referred = resolved.strategy.estimator == "dpo" or getattr(trainer, "beta", 0.0)
+    copies = 1 if lora or not referred else 2
     each = 2 if "8bit" in getattr(trainer, "optimizer", "") else 8
     dtype = getattr(resolved.engine, "dtype", "float32")
     return Size(

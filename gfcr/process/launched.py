@@ -61,7 +61,7 @@ def unlaunched(variables: Mapping[str, str]) -> dict[str, str]:
     Args:
         variables: environment of this process.
     """
-    if place().size == 1:
+    if "LOCAL_RANK" not in os.environ:  # torchrun has one for a single process, too
         return dict(variables)
     return {
         name: value

@@ -15,7 +15,8 @@ def tokenizer_of(folder: str | Path, **settings: str) -> Any:
     Raises:
         TaskError: there is none.
     """
-    files = sorted(Path(folder).glob("*token*"))
+    # All of them: a chat template, or a vocabulary, may be a file of its own.
+    files = sorted(file for file in Path(folder).glob("*") if file.is_file())
     try:
         read = _read(str(folder), tuple(file.stat().st_mtime_ns for file in files))
     except (OSError, ValueError) as error:

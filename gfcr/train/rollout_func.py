@@ -46,15 +46,17 @@ def make_rollout_func(generate: GenerateN, *, sync: Sync) -> RolloutFunc:
         generate: Called once per generation batch, with each prompt once.
         sync: Called before it whenever the policy has changed.
     """
-    synced: int | None = None
+    state: Any = None
+    synced = 0
 
     def rollout_func(prompts: list[TrlPrompt], trainer: Any) -> dict[str, list[Any]]:
-        nonlocal synced
+        nonlocal state, synced
         version: int = trainer.state.global_step
-        if synced != version:
+        # Each `train` has a state of its own, and counts its steps from 0.
+        if state is not trainer.state or synced != version:
             policy = trainer.accelerator.unwrap_model(trainer.model)
             sync(policy_weights(policy), version=version)
-            synced = version
+            state, synced = trainer.state, version
         # TRL repeats each prompt `num_generations` times in a row; a process's slice may start
         # within a group, so runs are counted and not assumed.
         runs = [(prompt, len(list(run))) for prompt, run in groupby(prompts)]

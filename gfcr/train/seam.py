@@ -6,7 +6,7 @@ optimizer, schedule, checkpoint) is TRL's and transformers' own code. Imports no
 
 import time
 from collections import deque
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, final
@@ -36,7 +36,7 @@ class SeamMixin:
     """Overrides a TRL trainer's inputs and loss; goes before it in a class's bases."""
 
     feed: "Feed"
-    _metrics: Mapping[str, Mapping[str, Sequence[float]]]
+    _metrics: Mapping[str, MutableMapping[str, list[float]]]
 
     def _prepare_inputs(self, generation_batch: object) -> dict[str, Any]:
         """Returns the next micro-batch; the dataset row TRL passes is a placeholder."""
@@ -161,7 +161,7 @@ class Feed(TrainerCallback):
         passes = self._steps.micro_batches if given.get("num_items_in_batch") is None else 1
         return {**given, "num_items_in_batch": torch.tensor(self._tokens / passes)}
 
-    def computed(self, loss: Tensor, *, logged: Mapping[str, Sequence[float]]) -> Tensor:
+    def computed(self, loss: Tensor, *, logged: MutableMapping[str, list[float]]) -> Tensor:
         """Scales a pass's loss and keeps it for the check before the step, and what was logged."""
         if (self._scale, self._offset) != (1.0, 0.0):
             loss = loss * self._scale - self._offset
@@ -269,7 +269,8 @@ class Feed(TrainerCallback):
         own = {"learning_rate": logs["learning_rate"], "skipped": float(not self._taken)}
         metrics = {**self._timing, **self._weighed, **own}
         if self._taken:  # by all processes: it sums over them
-            metrics |= figures(self._ranks.sum(self._sums), logs=logs, taken=self._taken)
+            sums = self._ranks.sum(self._sums)
+            metrics |= figures(sums, job=self._job, logs=logs, taken=self._taken)
         if self._ranks.leads:
             self._job.source.updated(step=self._updates(state), metrics=metrics)
 

@@ -165,7 +165,8 @@ def _random(held: Any, of: None) -> Random:
 
 
 def _generator(held: Any, of: None) -> Any:
-    bits = {"PCG64": np.random.PCG64, "Philox": np.random.Philox, "SFC64": np.random.SFC64}
+    known = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
+    bits = {name: getattr(np.random, name) for name in known}
     made = bits[held["bit_generator"]]()
     made.state = held
     return np.random.Generator(made)

@@ -167,9 +167,10 @@ class Trl(TrainerConfig):
                 "log-probs to take a gradient of. Give a temperature > 0."
             )
         truncated = sampling.top_p < 1 or sampling.top_k > 0 or sampling.min_p > 0
-        if truncated and (correction is not None or loss.off_policy == "behaviour"):
+        weighed = correction is not None and correction.weighs_gaps
+        if truncated and (weighed or loss.off_policy == "behaviour"):
             raise ConfigError(
-                "a strategy with a correction, or with loss.off_policy='behaviour', compares "
+                "a correction that weighs ratios, or loss.off_policy='behaviour', compares "
                 "log-probs of the whole vocabulary with those sampled under "
                 f"top_p={sampling.top_p}, top_k={sampling.top_k}, min_p={sampling.min_p}, which "
                 "biases the ratio: use sampling.top_p=1, top_k=0 and min_p=0, or leave it out."

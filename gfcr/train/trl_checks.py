@@ -45,6 +45,8 @@ def check_estimator(loss: Loss, *, correction: Correction | None) -> None:
         ignored += ["form", "level", "delta"]
     if loss.estimator not in ONLINE:
         ignored += ["aggregation", "clip_low", "clip_high", "off_policy"]
+    elif loss.estimator == "rloo" and loss.aggregation != "grpo":  # what it does, by its own name
+        ignored += ["aggregation"]
     ignored += _UNCLIPPED.get(loss.form, ())
     given = [f"{k}={getattr(loss, k)!r}" for k in ignored if getattr(loss, k) != getattr(plain, k)]
     given += ["a correction"] if correction and loss.estimator not in ONLINE else []

@@ -22,11 +22,12 @@ from accelerate.commands.config.config_args import load_config_from_file
 from safetensors.torch import load_file
 
 from gfcr.config import read_experiment
-from gfcr.errors import ConfigError
+from gfcr.errors import ConfigError, EngineError
 from gfcr.experiment.check import check
 from gfcr.experiment.resolved import resolve
 from gfcr.process.launched import unlaunched
 from gfcr.tracking.folder import RunFolder
+from gfcr.train.ranks import Ranks
 from tests import commands
 from tests.cases import over
 from tests.integration.cli import ROOT
@@ -285,5 +286,10 @@ def test_what_cannot_be_launched_is_refused(folder: Path, monkeypatch: pytest.Mo
         resolved = resolve(read_experiment(folder / "experiment.yaml", overrides=[change]))
         with pytest.raises(ConfigError, match=said):
             check(resolved)
-    kept = unlaunched({"RANK": "0", "ACCELERATE_USE_CPU": "true", "PATH": "p"})
-    assert kept == {"PATH": "p"}
+    for size in ("2", "1"):  # torchrun starts one process alone, too
+        monkeypatch.setenv("WORLD_SIZE", size)
+        kept = unlaunched({"RANK": "0", "ACCELERATE_USE_CPU": "true", "PATH": "p"})
+        assert kept == {"PATH": "p"}
+    said = EngineError("the vLLM server was lost 4 times. Its last words: ProcessGroupNCCL.cpp")
+    with pytest.raises(EngineError, match="Its last words"), Ranks(size=2).losses_told():
+        raise said

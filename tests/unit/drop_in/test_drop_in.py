@@ -19,12 +19,15 @@ from gfcr.testing import factories as make
 from tests.cases import over
 
 
+STATES = [SimpleNamespace(global_step=step) for step in range(2)]
+
+
 def trainer(*, step: int = 0, cap: int = 12, training: bool = True, **settings: Any) -> Any:
     """What a drop-in reads of a GRPOTrainer."""
     model = SimpleNamespace(named_parameters=dict, training=training)
     plain = {"max_completion_length": cap, "temperature": 1.0, "top_p": 1.0, "top_k": 0}
     return SimpleNamespace(
-        state=SimpleNamespace(global_step=step),
+        state=STATES[step],
         model=model,
         accelerator=SimpleNamespace(unwrap_model=lambda m: m),
         args=SimpleNamespace(**(plain | {"min_p": None} | UNSAMPLED | settings)),
@@ -54,6 +57,7 @@ def test_what_only_generates_and_watches_is_usable() -> None:
     assert {"grpo", "multi_turn", "repetition_stop"} <= set(USABLE)
     others = {"april", "dapo", "dr_grpo", "greso", "pods", "reinforce_ada", "repo", "rloo"}
     assert not {"treerl", *others} & set(USABLE)
+    assert not {"cispo", "gspo", "sapo", "vespo"} & set(USABLE), "the loss is TRL's"
 
 
 @over("name", USABLE)

@@ -220,5 +220,8 @@ def test_what_nothing_corrects_is_warned_of() -> None:
     assert "schedule.name=lag tokens are of a policy up to 1 update ago" in told("lag")
     assert "up to 3 updates ago" in told(late)
     heeded = told(late, correction="truncated") + told(late, loss={"off_policy": "behaviour"})
+    heeded += told(late, correction="own_tokens")
+    kept = told(late, correction={"name": "own_tokens", "max_lag": 3})
+    assert kept == told(late, correction="rl_zvp") == told(late), "which weigh no ratios"
     in_turn = told("sync") + told({"name": "async", "staleness": 0})
     assert heeded + in_turn + told(late, loss={"estimator": "sft"}) == ""

@@ -14,6 +14,7 @@ import torch
 import yaml
 
 from gfcr import config as configs
+from gfcr.errors import GfcrError, PartError
 from gfcr.experiment.ending import break_off, disk_problem
 from gfcr.experiment.resolved import resolve
 from gfcr.experiment.running import run
@@ -116,3 +117,8 @@ def test_a_run_whose_engine_does_not_start_has_failed(tmp_path: Path) -> None:
     assert code == 2 and held.status == "failed" and held.result is not None
     assert held.result["error"] == answer["error"]
     assert "no drafter built in" in answer["error"]
+    quoting = GfcrError("none of 8 rollouts could be scored: PermissionError: Permission denied")
+    assert disk_problem(quoting, folder=tmp_path) is None, "a verifier's file is none of the run's"
+    part = PartError("strategy.drafter failed")
+    part.__cause__ = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert "free some space" in str(disk_problem(part, folder=tmp_path))

@@ -96,7 +96,10 @@ def test_what_was_exchanged_is_looked_for_in_every_run_that_would_go_on(tmp_path
 def test_what_is_the_same_goes_on_unasked(tmp_path: Path) -> None:
     write(tmp_path)
     (tmp_path / "reward.py").write_text(REWARD)
-    experiment.run(config(tmp_path), until=Pause.parse("updates=2"))
+    left = experiment.run(config(tmp_path), until=Pause.parse("updates=2"))
+    cut = Path(left["folder"]) / "checkpoints" / "checkpoint-3"
+    cut.mkdir()  # as by a kill while it was written
+    assert rehearse(config(tmp_path), fresh=False).would == "resume" and cut.exists()
     assert experiment.run(config(tmp_path))["status"] == "finished"
 
 

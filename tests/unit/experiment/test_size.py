@@ -15,11 +15,12 @@ from gfcr.train import adapters
 from tests.integration.tiny_model import tiny_chain_sum
 
 
-def told(kv_cache_gib: float | None = 2, **trainer: Any) -> str:
+def told(kv_cache_gib: float | None = 2, strategy: str = "grpo", **trainer: Any) -> str:
     values = {
         "model": "m",
         "engine": {"name": "vllm", "kv_cache_gib": kv_cache_gib, "dtype": "bfloat16"},
         "trainer": {"name": "trl", **trainer},
+        "strategy": strategy,
     }
     return size.size_of(resolve(configs.experiment(values, where="t")), model="m")
 
@@ -38,6 +39,8 @@ def test_memory_and_checkpoints_follow_from_the_number_of_parameters(
         "and more for each pass; a checkpoint: 3.0 GiB, 1.0 once it has ended"
     )
     assert "trainer 5.0" in told(beta=0.1), "a reference"
+    assert "trainer 5.0" in told(strategy="dpo"), "it has one whatever trainer.beta"
+    assert "trainer 1.0" in told(strategy="dpo", lora={"rank": 2})
     assert "trainer 1.0" in told(lora={"rank": 2}) and "adapters alone" in told(lora={"rank": 2})
     assert "cache 1.0 GiB (on a CPU)," in told(kv_cache_gib=None)
     monkeypatch.setattr(size, "shapes_of", lambda model: {})

@@ -28,6 +28,8 @@ def test_a_folder_is_read_once_until_its_files_change(
     right.save_pretrained(tmp_path)
     tokenizer_of(tmp_path)
     assert len(reads) == 2
+    (tmp_path / "chat_template.jinja").write_text("{{ messages }}")
+    assert tokenizer_of(tmp_path).chat_template == "{{ messages }}"
 
 
 def test_a_folder_without_one_says_what_to_save(tmp_path: Path) -> None:

@@ -25,12 +25,15 @@ def rollout(text, *, length=3, score=1.0):
     )
 
 
+STATES = [SimpleNamespace(global_step=step) for step in range(2)]
+
+
 def trainer(step=0):
     model = SimpleNamespace(named_parameters=lambda: iter([("w", step)]))
     return SimpleNamespace(
         model=model,
         accelerator=SimpleNamespace(unwrap_model=lambda m: m),
-        state=SimpleNamespace(global_step=step),
+        state=STATES[step],
     )
 
 
@@ -72,7 +75,10 @@ def test_the_policy_is_synced_once_a_version():
     function, _, synced = made()
     for step in (0, 0, 1, 1):
         function(["a"], trainer(step))
-    assert synced == [({"w": 0}, 0), ({"w": 1}, 1)]
+    another = trainer(1)  # as by a second `train`, which counts its steps anew
+    another.state = SimpleNamespace(global_step=1)
+    function(["a"], another)
+    assert synced == [({"w": 0}, 0), ({"w": 1}, 1), ({"w": 1}, 1)]
 
 
 def test_the_verifier_s_reward_reaches_trl():

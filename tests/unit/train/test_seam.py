@@ -19,7 +19,7 @@ from gfcr.errors import ConfigError, TrainingError
 from gfcr.train import checkpoint
 from gfcr.train.base import Steps, TrainJob
 from gfcr.train.seam import Feed, SeamMixin
-from gfcr.types import Loss
+from gfcr.types import Loss, Sampling
 from tests.cases import over
 from tests.unit.train.stand_in import VOCAB, Source, Trainer, sample
 
@@ -441,16 +441,30 @@ def test_what_the_policy_says_of_the_tokens_is_summed_over_those_in_the_loss() -
 def test_passes_and_steps_without_samples_dilute_nothing() -> None:
     """A rollout alone, in four parts of two passes each: one pass of one step has it."""
     made, trainer = feed(source := Source([FOUR[3:]]), parts=4), Trainer()
+    held: dict[str, list[float]] = {"reward": [1.0]}
     for _ in range(8):
         taken(made, trainer, num=1)
         observed(made, trainer)
         tokens = sum(len(s.rollout) for s in made._samples)
-        made.computed(loss(0.0), logged={"kl": [0.5 if tokens else 0.0]})
+        for name in ("kl", "entropy"):  # TRL's of a filling row are no zeros
+            held.setdefault(name, []).append(0.5 if tokens else 0.9)
+        made.computed(loss(0.0), logged=held)
+    assert held == {"reward": [1.0], "kl": [0.5], "entropy": [0.5]}, "nor does TRL's own log"
     assert not made._skip, "the last step has the gradient whose norm is logged"
     trainer.state.global_step = 4
     logged(made, trainer)
     found = source.reported[0]
     assert found["kl"] == 0.5 and found["loss"] == 4 * 0.25 and found["entropy"] > 0
+    # TRL's sft has log-probs at temperature 1, whatever was sampled at.
+    moved = {"off_policy_ratio", "effective_share", "logprob_gap"}
+    for heat, estimator in ((1.0, "sft"), (0.5, "sft"), (0.5, "grpo")):
+        asked: Any = {"loss": Loss(estimator=estimator), "sampling": Sampling(temperature=heat)}
+        made, trainer = feed(source := Source([FOUR[:1]]), **asked), Trainer()
+        for _ in range(2):
+            taken(made, trainer, num=1)
+            observed(made, trainer)
+        logged(made, trainer)
+        assert (moved & source.reported[0].keys() == moved) is ((heat, estimator) != (0.5, "sft"))
 
 
 def test_passes_that_do_not_train_are_not_counted() -> None:

@@ -117,6 +117,10 @@ def test_generators_go_on_and_plain_objects_keep_what_they_hold(tmp_path: Path) 
     ours.random(), theirs.normal()
     back = again([ours, theirs, Plain({1: (2,)}), defaultdict(int)], tmp_path)
     assert back[0].random() == ours.random() and back[1].normal() == theirs.normal()
+    for bits in (np.random.MT19937, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64):
+        theirs = np.random.Generator(bits(3))
+        theirs.normal()
+        assert again(theirs, tmp_path).normal() == theirs.normal()
     assert type(back[2]) is Plain and back[2].x == {1: (2,)} and back[3]["new"] == 0
 
 

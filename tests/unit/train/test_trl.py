@@ -3,6 +3,7 @@ import sys
 
 import pytest
 
+from gfcr.correction.own_tokens import OwnTokens
 from gfcr.correction.truncated import Truncated
 from gfcr.errors import ConfigError
 from gfcr.train import trl_checks
@@ -57,6 +58,8 @@ def test_sampling_that_biases_the_loss_is_refused(tmp_path, sampling, message):
     )
     with pytest.raises(ConfigError, match=message):
         Trl().train(job)
+    if sampling.temperature:
+        Trl().check(Loss(), correction=OwnTokens(), sampling=sampling)  # it weighs no ratios
 
 
 @over(
@@ -67,7 +70,10 @@ def test_sampling_that_biases_the_loss_is_refused(tmp_path, sampling, message):
         (Loss(form="cispo", clip_low=0.1), "clip_low=0.1: no effect"),
         (Loss(form="sapo", aggregation="grpo", clip_high=0.3), "clip_high=0.3: no effect"),
         (Loss(form="vespo", level="sequence"), "level='sequence': no effect"),
-        (Loss(estimator="rloo", form="cispo"), "form='cispo': no effect"),
+        (
+            Loss(estimator="rloo", form="cispo", aggregation="luspo"),
+            "form='cispo', aggregation='luspo': no effect",
+        ),
         (Loss(estimator="sft", delta=1.5), "delta=1.5, a correction: no effect"),
         (Loss(form="vespo"), "leave the correction out"),
     ],
