@@ -1,12 +1,15 @@
 """Extracts what a completion says at last: its answer, code or box."""
 
 import re
+from functools import reduce
 from textwrap import dedent
 from typing import Final
 
 _FENCED: Final = re.compile(r"(?s)```[^\n`]+```|(```|(?<!~)~~~)~*+([^\n`~]*+)\n(.*?)(?:\1|\Z)")
 """A block, or code within a line, whose fences begin none."""
-_BOXED: Final = re.compile(r"\\f?boxed\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
+_HELD: Final = reduce(lambda held, _: rf"(?:[^{{}}]|\{{{held}*+\}})", range(8), "[^{}]")
+"""A character, or braces within braces, eight deep."""
+_BOXED: Final = re.compile(rf"\\f?boxed\s*\{{({_HELD}*+)\}}")
 _GAP: Final = re.compile(r"\s{9,}")
 _CODE: Final = ("python", "python3", "py", "sql", "sqlite")
 

@@ -69,6 +69,7 @@ EXPRESSIONS = [
     ("-0.5", "It is -.5", 1),
     ("0.5", ".5", 1),
     (r"m \geq \sqrt{2}", r"$m \in [\sqrt{2}, +\infty)$", 1),  # Math-Verify 25
+    ("5", r"\boxed{5}? No: \boxed{\sqrt{\frac{5^{\frac{1}{2}}}{2}}}", 0),
 ]
 
 NUMBERS = [
