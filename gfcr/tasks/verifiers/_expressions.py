@@ -10,7 +10,14 @@ from gfcr.values.fenced import boxes, close, last_box
 
 CHOICE: Final = re.compile(r"\$?\s*(?:\\text\s*\{)?\s*\(?([A-Z])[).]?\s*\}?\s*\$?")
 """A multiple-choice answer: a capital letter, maybe in parentheses."""
-_NAMED: Final = re.compile(r"(?i:answer|choice|option)(?:\s+is)?\s*:?\s*[*$\s]*\(?([A-Z])\b")
+_LETTER: Final = r"[\s*$:]*\(?([A-Z])\b"
+_ANSWERED: Final = re.compile(
+    rf"(?i:answer)(?:\s+is\b|\s+(?:would|must|should)\s+be\b|[\s*]*:)"
+    rf"(?:[\s*$:]*(?i:option|choice))?{_LETTER}"
+    r"|(?<![\w'])([A-Z])[)*$\]]*\s+is\s+the\s+(?:correct|right|best)\s+(?:answer|option|choice)\b"
+)
+"""A choice that is said to be the answer, whatever is said of other options behind it."""
+_NAMED: Final = re.compile(rf"(?i:answer|choice|option)(?:\s+is)?{_LETTER}")
 _MARKED: Final = re.compile(
     r"(?<![\w(])\(([A-Z])\)(?![\w)])|\*\*\s*([A-Z])[.)]?\s*\*\*|\$\s*([A-Z])\s*\$"
 )
@@ -65,11 +72,11 @@ _DIGITS: Final = 30
 
 
 def choice(text: str) -> str | None:
-    """Returns the letter that a completion chooses: the last boxed, named or bracketed one.
+    """Returns the letter that a completion chooses, by its box, else by what it says at last.
 
-    Several in a row, `A or B`, are no choice.
+    What it calls its answer comes before options that it names. Several in a row are no choice.
     """
-    text = close(text)
+    text = re.sub(r"\\[()]", "$", close(text))
     box = last_box(text)
     shown = _plain(box or text.strip().rpartition("\n")[2])
     if _several(text) or _is_row(_ROW.fullmatch(shown.upper().rstrip(" ."))):
@@ -78,11 +85,14 @@ def choice(text: str) -> str | None:
         return alone[1]
     if box and (first := _FIRST.fullmatch(shown)) and not _is_row(_ROW.match(shown)):
         return None if _BEHIND.search(shown) else first[1]
-    text = shown if box else text
-    found = [*_NAMED.finditer(text)] or [*_MARKED.finditer(text)]
-    at = found[-1].start(found[-1].lastindex or 0) if found else -1
+    text = shown if box else _plain(text)
+    patterns = (_ANSWERED, _NAMED, _MARKED)
+    found = next(filter(None, ([*each.finditer(text)] for each in patterns)), None)
+    if found is None:
+        return None
+    at = found[-1].start(found[-1].lastindex or 0)
     rows = (row for row in _ROW.finditer(text) if row.start() <= at < row.end())
-    return None if not found or any(map(_is_row, rows)) else text[at]
+    return None if any(map(_is_row, rows)) else text[at]
 
 
 def is_written(answer: str, text: str) -> bool:

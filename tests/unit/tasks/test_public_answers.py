@@ -171,6 +171,14 @@ CHOSEN = [
     r"\boxed{A. Both (B) and (C)}",
     r"\boxed{A. Salmonella and E. coli}",
     r"\boxed{B} is tempting, but \boxed{A}",
+    "**Answer**: A",
+    r"The answer is \(A\).",
+    r"The answer is $\text{A}$.",
+    "The answer must be A.",
+    "Therefore, A is the correct answer.",
+    "Answer: A\n\nOption B is too small, and option C is too large.",
+    "The answer is option A. Option B is wrong.",
+    "Answer: (A)\n\nWhy not choice B? It is too small.",
 ]
 
 
