@@ -261,6 +261,9 @@ def test_calls_as_data_sets_write_them() -> None:
     assert UnitTests(entry_column="entry").judge(prompt, text=program).reward == 1
     verdict = UnitTests().verify(program, answer=nameless)
     assert verdict.reward is None and "entry_column" in str(verdict.error)
+    for most in (50_000, 100_000):  # of which the answer, or the question, is more than 1 MiB
+        many = {"fn_name": "f", "inputs": [[[*range(most)], most]], "outputs": [[*range(most)]]}
+        assert UnitTests().verify(program, answer=json.dumps(many)).reward == 1
 
 
 @needs_one
@@ -268,6 +271,8 @@ def test_lines_of_input_may_be_a_list() -> None:
     answer = json.dumps({"inputs": [["1", "2"]], "outputs": [["3"]]})
     assert UnitTests().verify("print(int(input()) + int(input()))", answer=answer).reward == 1
     assert UnitTests().verify("print(4)", answer=answer).reward == 0
+    many = json.dumps({"inputs": [""], "outputs": [" ".join(map(str, range(200_000)))]})
+    assert UnitTests().verify("print(*range(200_000))", answer=many).reward == 1
 
 
 @over(
