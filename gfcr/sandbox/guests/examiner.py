@@ -78,6 +78,9 @@ class Held:
             raise AttributeError(name)
         return self._wire.ask("get", self._of, name)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._wire.ask("set", self._of, name, value)
+
     def __getitem__(self, key: Any) -> Any:
         return self._wire.ask("item", self._of, key)
 
@@ -136,13 +139,16 @@ def bound(tree: ast.Module, *, entry: str, wire: Wire) -> dict[str, Any]:
     """Returns the tests' global names, with stand-ins for those that the program has to define."""
     nodes = list(ast.walk(tree))
     names = [n for n in nodes if isinstance(n, ast.Name)]
-    own = {n.id for n in names if isinstance(n.ctx, ast.Store)} | {*dir(builtins)}
+    own = {n.id for n in names if isinstance(n.ctx, ast.Store)}
     own |= {n.name for n in nodes if isinstance(n, ast.FunctionDef | ast.ClassDef)}
     own |= {a.asname or a.name for n in nodes if isinstance(n, ast.ImportFrom) for a in n.names}
     called = {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
     modules = {n.id for n in names} & sys.stdlib_module_names - called - {entry}
     found: dict[str, Any] = {name: importlib.import_module(name) for name in modules}
-    theirs = {n.id for n in names} - own - modules
+    free = {n.id for n in names} - own - modules
+    theirs = free - {*dir(builtins)}
+    if not (theirs or entry) and len(free & called) == 1:
+        theirs = free & called  # `sum(10, 15)` of MBPP, where there is nothing else to test
     library = {name: made for name in theirs if (made := _in_library(name))}
     if entry or theirs > library.keys():  # else there would be nothing to test
         found |= library

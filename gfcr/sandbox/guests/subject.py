@@ -18,6 +18,7 @@ from gfcr.sandbox.guests.wire import dumps, pack, unpack
 _DO: dict[str, Callable[..., Any]] = {
     "call": operator.call,
     "get": getattr,
+    "set": setattr,
     "item": operator.getitem,
     "len": len,
     "str": str,

@@ -130,6 +130,9 @@ def test_library_names_that_tests_use_are_python_s_own() -> None:
     for answer in ("assert isclose(f(1), 2)", "assert Counter(f(1)) == Counter([2])"):
         assert UnitTests().verify(lie, answer=answer).reward == 0
     assert UnitTests().verify("def gcd(a, b): return 4", answer="assert gcd(1, 2) == 4").reward == 1
+    for given, reward in ((6, 1), (25, 0)):  # MBPP 126
+        program = f"def sum(a, b): return {given}"
+        assert UnitTests().verify(program, answer="assert sum(10, 15) == 6").reward == reward
 
 
 OWN = """
@@ -171,6 +174,8 @@ def test_values_of_the_standard_library_are_told_to_the_tests(value: str) -> Non
         ("assert f(A()) == 1", 0),
         ("assert f(A(1)) == A(1)", None),
         ("assert [f(A())] != [None, A()]", 1),
+        ("a = A(1)\na.n = 2\na.next = A(3)\nassert (f(a).n, f(a).next.n) == (2, 3)", 1),
+        ("a = A(1)\na.n = 2\nassert f(a).n == 1", 0),
         ("from collections import deque\nassert A() == deque()", None),
     ],
 )
