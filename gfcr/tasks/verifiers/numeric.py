@@ -28,8 +28,8 @@ _NUMBER: Final = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _OWED: Final = re.compile(r"(?<![\w)$])-\\?[$\u00a3\u20ac\u00a5](?=[\d.])")
-_PARTS: Final = {c: f" {normalize('NFKC', c)}".replace("\u2044", "/") for c in "¼½¾⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}
-_SPELT: Final = str.maketrans({**dict.fromkeys("\u2212\u2013\uff0d\ufe63", "-"), **_PARTS})
+PARTS: Final = {c: f" {normalize('NFKC', c)}".replace("\u2044", "/") for c in "¼½¾⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}
+_SPELT: Final = str.maketrans({**dict.fromkeys("\u2212\u2013\uff0d\ufe63", "-"), **PARTS})
 _COMMA: Final = re.compile(r"\{,\}|,\\!\s?(?=\d{3})")
 _SPACES: Final = re.compile(r"(?<=\d)(?:[\u00a0\u2007\u2009\u202f~]|\\[,;: ])(?=\d{3})")
 _RAISED: Final = re.compile(r"(?<=\d)([⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)")
@@ -39,7 +39,7 @@ _PART: Final = r"\s*(?:\{\s*([-+]?\d+)\s*\}|(\d))"
 _FRACTION: Final = re.compile(rf"(?:(?<!\d)(\d++))?\s*\\[dt]?frac{_PART}{_PART}")
 _MIXED: Final = re.compile(r"(?<![\d.,/])(\d+) {1,2}(\d+)/(\d+)")
 _UNIT: Final = re.compile(r"(?<=[A-Za-z}])\s*\^\s*[-+]?\d+")
-_APART: Final = re.compile(r"(?i)(\A\s*-|[=:\u2248][^\S\n]?-|[({$*]-|\bis -)[^\S\n]+(?=[\d.])")
+APART: Final = re.compile(r"(?i)(\A\s*-|[=:\u2248][^\S\n]?-|[({$*]-|\bis -)[^\S\n]+(?=[\d.])")
 """A minus that stands apart from its number, and is neither an operator nor marks an item."""
 _OR: Final = re.compile(
     r"[\s$*})]*(?:[a-z]{1,3}\s+)?(?:or|\\text\s*\{\s*or\s*\})[\s$*{(]*(?:[a-z]\s*=\s*)?"
@@ -133,7 +133,7 @@ def _plain(text: str) -> str:
     """Returns a text with its numbers spelt in few ways, whatever typeset them."""
     text = _SPACES.sub(" ", _COMMA.sub(",", close(text).translate(_SPELT)))
     text = _RAISED.sub(lambda raised: "^" + raised[1].translate(_LOWERED), text)
-    text = _APART.sub(r"\1", _OWED.sub("-", text))
+    text = APART.sub(r"\1", _OWED.sub("-", text))
     text = _BRACED.sub(lambda braced: "^" + braced[1].replace(" ", ""), text)
     return _MIXED.sub(_over, _FRACTION.sub(_over, _UNIT.sub("", text)))
 
