@@ -55,8 +55,8 @@ class MathVerify(Verifier):
         # A completion with nothing to parse is wrong; only a failing comparison is unscorable.
         given = _parsed(expressions.prepared(text), strictly=False)
         pairs = [*product(gold, given)]
-        pairs += [p for pair in pairs if (p := expressions.without_percent(*pair))]
-        same = any(self._equal(*pair) for pair in pairs)
+        bare = filter(None, (expressions.without_percent(*pair) for pair in pairs))
+        same = any(self._equal(*pair) for pair in [*pairs, *bare])
         return Verdict(reward=float(same and not expressions.of_two_kinds(gold, given)))
 
     def check(self, answer: str) -> str | None:

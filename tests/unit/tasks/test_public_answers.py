@@ -266,6 +266,7 @@ def test_what_can_be_computed_is(text: str) -> None:
         "<think>```py\nY\n```</think>```py\nX\n```",
         "1. Code:\n   ```python\n   X\n   ```",
         "~~~python\nX\n~~~",
+        *("```python3.11\nX\n```\n```\n3\n```", "```{.py title='a'}\nX\n```\n```\n3\n```"),
         "<answer>X</answer>",
         "<answer>```\nX\n```</answer>",
         "First ```sort``` it:\n```python\nX\n```",
