@@ -144,6 +144,21 @@ class A:
         self.n = n
     def __eq__(self, other):
         return self.n == other.n
+    def __add__(self, other):
+        return A(self.n + other.n)
+    def __sub__(self, other):
+        return 0.0
+    def __repr__(self):
+        return f"A({self.n})"
+    def __contains__(self, other):
+        return True
+class E(ValueError):
+    pass
+def h(x):
+    return map(abs, [x])
+def g():
+    yield 1
+    raise E("no")
 def f(x):
     return x
 """
@@ -176,6 +191,10 @@ def test_values_of_the_standard_library_are_told_to_the_tests(value: str) -> Non
         ("assert [f(A())] != [None, A()]", 1),
         ("a = A(1)\na.n = 2\na.next = A(3)\nassert (f(a).n, f(a).next.n) == (2, 3)", 1),
         ("a = A(1)\na.n = 2\nassert f(a).n == 1", 0),
+        ("assert abs(f(A(1)) - 0.5) < 1e-9", 0),
+        *(("assert 3 in f(A(1))", None), ("assert 3 in h(1)", 0), ("assert 1 in h(1)", 1)),
+        ("assert (A(1) + A(2)).n == 3 and repr(A(1) + A(2)) == 'A(3)'", 1),
+        ("it = g()\nassert next(it) == 1\ntry:\n    next(it)\nexcept ValueError:\n    pass", 1),
         ("from collections import deque\nassert A() == deque()", None),
     ],
 )
