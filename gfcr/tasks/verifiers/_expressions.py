@@ -22,6 +22,8 @@ _NAMED: Final = re.compile(rf"(?i:answer|choice|option)(?:\s+is)?{_LETTER}")
 _MARKED: Final = re.compile(
     r"(?<![\w(])\(([A-Z])\)(?![\w)])|\*\*\s*([A-Z])[.)]?\s*\*\*|\$\s*([A-Z])\s*\$"
 )
+_ALONE: Final = re.compile(r"\A([A-Z])[).:]\s(?!.*\b[A-Z][).:]\s)[^\n]*\Z")
+"""A completion of one line that begins with its choice, and has no other."""
 _FIRST: Final = re.compile(r"\(?([A-Z])[).:]\s.*", re.DOTALL)
 _NEXT: Final = (
     r"(?:[\s*$(]*+(?i:option|choice)\b)?[\s*$(]*+[A-Z]\b[)*$]*+"
@@ -104,7 +106,7 @@ def choice(text: str) -> str | None:
     if box and (first := _FIRST.fullmatch(shown)) and not _is_row(_ROW.match(shown)):
         return None if _BEHIND.search(shown) else first[1]
     text = shown if box else _plain(text)
-    patterns = (_ANSWERED, _NAMED, _MARKED)
+    patterns = (_ANSWERED, _NAMED, _MARKED, _ALONE)
     found = next(filter(None, ([*each.finditer(text)] for each in patterns)), None)
     if found is None:
         return None

@@ -159,6 +159,7 @@ HEDGES = [
     r"\boxed{Answer: A or B}",
     r"\boxed{A. or B.}",
     r"\boxed{A. Paris or B. London}",
+    *("A. Paris or B. London", "A) or B)", "A. Paris\nB. London"),
 ]
 CHOSEN = [
     "The answer is A, and B is wrong.",
@@ -188,6 +189,7 @@ CHOSEN = [
     "Answer: A\n\nOption B is too small, and option C is too large.",
     "The answer is option A. Option B is wrong.",
     "Answer: (A)\n\nWhy not choice B? It is too small.",
+    *("A) Paris", "A. Paris, the capital\n", "A. Vitamin C."),
 ]
 
 
