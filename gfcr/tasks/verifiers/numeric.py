@@ -27,7 +27,7 @@ _NUMBER: Final = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-_OWED: Final = re.compile(r"(?<![\w)$])-\\?[$\u00a3\u20ac\u00a5](?=[\d.])")
+_OWED: Final = re.compile(r"(?<![\w)$])-\\?[$\u00a3\u20ac\u00a5\u20b9](?=[\d.])")
 PARTS: Final = {c: f" {normalize('NFKC', c)}".replace("\u2044", "/") for c in "¼½¾⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}
 _SPELT: Final = str.maketrans({**dict.fromkeys("\u2212\u2013\uff0d\ufe63", "-"), **PARTS})
 _COMMA: Final = re.compile(r"\{,\}|,\\!\s?(?=\d{3})")
@@ -38,14 +38,16 @@ _BRACED: Final = re.compile(r"\^\s*\{\s*([-+]?\s*\d+)\s*\}")
 _PART: Final = r"\s*(?:\{\s*([-+]?\d+)\s*\}|(\d))"
 _FRACTION: Final = re.compile(rf"(?:(?<!\d)(\d++))?\s*\\[dt]?frac{_PART}{_PART}")
 _MIXED: Final = re.compile(r"(?<![\d.,/])(\d+) {1,2}(\d+)/(\d+)")
-_UNIT: Final = re.compile(r"(?<=[A-Za-z}])\s*\^\s*[-+]?\d+")
+_UNIT: Final = re.compile(
+    r"(?<=[A-Za-z}])\s*\^\s*[-+]?\d+|(?:(?<=[\d\s]m)|(?<=[cdkm]m)|(?<=ft))[23]\b"
+)
 APART: Final = re.compile(r"(?i)(\A\s*-|[=:\u2248][^\S\n]?-|[({$*]-|\bis -)[^\S\n]+(?=[\d.])")
 """A minus that stands apart from its number, and is neither an operator nor marks an item."""
 _OR: Final = re.compile(
     r"[\s$*})]*(?:[a-z]{1,3}\s+)?(?:or|\\text\s*\{\s*or\s*\})[\s$*{(]*(?:[a-z]\s*=\s*)?"
 )
 """What stands between two numbers of which a completion leaves open which it means."""
-_UNKNOWN: Final = re.compile(r"[xyz]+\b|\s*(?:\\pi\b|\\sqrt\b|[π√])")
+_UNKNOWN: Final = re.compile(r"(?:[xyz]+|[in])\b|\s*(?:\\pi\b|\\sqrt\b|[π√])")
 _ROOT: Final = re.compile(r"(?:\\sqrt\s*\{?|√\s*\(?)\s*\Z")
 _EQUALS: Final = re.compile(r"=|\\approx|≈")
 _SCALES: Final = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
