@@ -184,7 +184,9 @@ def described(error: BaseException) -> str:
     except Exception as worse:  # written by whoever wrote the part
         words = f"its message cannot be shown ({type(worse).__name__})"
     rule = AWAITS if "no running event loop" in words else _by_name(error, words)
-    return shortened(f"{type(error).__name__}: {words}{rule and f': {rule}'}")
+    told = f"{type(error).__name__}: {words}{rule and f': {rule}'}"
+    # Half of a surrogate pair, as JSON may hold, is in no file.
+    return shortened(told.encode(errors="backslashreplace").decode())
 
 
 def _by_name(error: BaseException, words: str) -> str:

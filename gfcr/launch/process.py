@@ -153,6 +153,7 @@ class TrialProcess:
         # To a file: a pipe that nobody reads blocks the process once it is full.
         self._answer = tempfile.NamedTemporaryFile()  # noqa: SIM115 - closed by wait or stop
         with self._log.open("a") as words:
+            self._begun_at = words.tell()  # behind the words of earlier processes of the trial
             place = f"{LENT}{lease}" if lease else ",".join(map(str, cores)) or "all"
             arguments = [place, *arguments]
             forked, told = None, [self._answer.name, str(self._log.absolute()), *arguments]
@@ -174,7 +175,7 @@ class TrialProcess:
         self._answer.seek(0)
         text = self._answer.read().decode(errors="replace")
         self._answer.close()
-        return _parse(text, log=self._log, code=code)
+        return _parse(text, log=self._log, since=self._begun_at, code=code)
 
     def ask_to_end(self) -> None:
         """Asks the process to pause, without waiting."""
@@ -201,10 +202,11 @@ def is_taken(job: Job, result: Mapping[str, Any]) -> bool:
     return result.get("type") == FolderInUse.__name__ and is_locked(job.folder)
 
 
-def _parse(text: str, *, log: Path, code: int) -> dict[str, Any]:
+def _parse(text: str, *, log: Path, since: int, code: int) -> dict[str, Any]:
     try:
         answer: dict[str, Any] = json.loads(text)
     except json.JSONDecodeError:
-        error = no_answer(log.read_text(errors="replace"), code=code)
+        said = log.read_bytes()[since:].decode(errors="replace")
+        error = no_answer(said, code=code)
         return {"status": "failed", "error": error, "log": str(log)}
     return answer if "status" in answer else {"status": "failed", **answer}

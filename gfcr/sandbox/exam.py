@@ -1,7 +1,7 @@
 """Tests a program in two boxes: one runs the program, the other the tests that compare."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -50,7 +50,7 @@ def examine(
             Python, run for ever, or give the program a value that is not plain.
     """
     # The tests' own time must outlast the program's, or both look alike.
-    longer = Limits(seconds=limits.seconds + _SLACK_S, memory_mib=limits.memory_mib)
+    longer = replace(limits, seconds=limits.seconds + _SLACK_S)
     asked = {"tests": tests, "entry": entry, "every": every}
     with (  # the program last: its time is running from then on
         Box(_guest(str(examiner.__file__)), limits=longer, fallback=fallback) as examining,

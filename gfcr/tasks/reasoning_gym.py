@@ -41,7 +41,8 @@ class ReasoningGym(Task):
     template: Text = "{prompt}"
     """Prompt for the model; `{prompt}` is replaced by the dataset's question."""
     marker: Text = ""
-    """Marker whose last occurrence precedes the answer; empty takes the whole completion."""
+    """Marker whose last occurrence precedes the answer, which ends with `</answer>` where that
+    follows; empty takes the whole completion."""
     num_train: Count = 2048
     num_heldout: Natural = 128
     seed: Seed = 0
@@ -76,7 +77,8 @@ class ReasoningGym(Task):
 
     def verify(self, prompt: Prompt, *, text: str) -> Verdict:
         """Asks the dataset's scorer."""
-        answer = text.rpartition(self.marker)[2] if self.marker else text
+        said = text.rpartition(self.marker)[2] if self.marker else text
+        answer = said.partition("</answer>")[0]
         missing = bool(self.marker) and self.marker not in text
         held: Mapping[str, Any] = prompt.meta
         level, given = held.get("level"), None if missing else answer.strip()

@@ -1,13 +1,17 @@
 """Extracts what a completion says at last: its answer, code or box."""
 
 import re
+from functools import reduce
 from textwrap import dedent
 from typing import Final
 
 _FENCED: Final = re.compile(r"(?s)```[^\n`]+```|(```|(?<!~)~~~)~*+([^\n`~]*+)\n(.*?)(?:\1|\Z)")
 """A block, or code within a line, whose fences begin none."""
-_BOXED: Final = re.compile(r"\\f?boxed\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
+_HELD: Final = reduce(lambda held, _: rf"(?:[^{{}}]|\{{{held}*+\}})", range(8), "[^{}]")
+"""A character, or braces within braces, eight deep."""
+_BOXED: Final = re.compile(rf"\\f?boxed\s*\{{({_HELD}*+)\}}")
 _GAP: Final = re.compile(r"\s{9,}")
+_LANGUAGE: Final = re.compile(r"[\s{.]*(\w+)")
 _CODE: Final = ("python", "python3", "py", "sql", "sqlite")
 
 
@@ -35,6 +39,6 @@ def last_box(text: str) -> str | None:
 def last_block(text: str) -> str:
     """Returns the last fenced block, closed or not, one of code if any is; else the whole text."""
     found = _FENCED.findall(said(text))
-    blocks = [(name.strip().lower(), dedent(code)) for fence, name, code in found if fence]
-    code = [block for name, block in blocks if name in _CODE] or [block for _, block in blocks]
+    blocks = [(_LANGUAGE.match(name), dedent(code)) for fence, name, code in found if fence]
+    code = [c for name, c in blocks if name and name[1].lower() in _CODE] or [c for _, c in blocks]
     return (code[-1] if code else said(text)).removeprefix("\ufeff")

@@ -143,6 +143,8 @@ def test_right_answers_of_a_gym_dataset_score_one(name: str) -> None:
     assert not {p.text for p in problems.train} & {p.text for p in problems.heldout}
     for prompt in problems.train[:20]:
         assert task.verify(prompt, text=f"think # {prompt.answer}").reward == 1.0
+        tagged = f"think <answer> {prompt.answer} </answer> Done."
+        assert gym(dataset=name, marker="<answer>").verify(prompt, text=tagged).reward == 1.0
         for wrong in ("think", "# seven"):  # the last scorer raises for what is no number
             verdict = task.verify(prompt, text=wrong)
             assert verdict.reward is not None and verdict.reward < 1.0

@@ -6,14 +6,24 @@ from importlib import import_module
 from math import log10
 from typing import Any, Final
 
+from gfcr.tasks.verifiers.numeric import APART, PARTS
 from gfcr.values.fenced import boxes, close, last_box
 
 CHOICE: Final = re.compile(r"\$?\s*(?:\\text\s*\{)?\s*\(?([A-Z])[).]?\s*\}?\s*\$?")
 """A multiple-choice answer: a capital letter, maybe in parentheses."""
-_NAMED: Final = re.compile(r"(?i:answer|choice|option)(?:\s+is)?\s*:?\s*[*$\s]*\(?([A-Z])\b")
+_LETTER: Final = r"[\s*$:]*\(?([A-Z])\b"
+_ANSWERED: Final = re.compile(
+    rf"(?i:answer)(?:\s+is\b|\s+(?:would|must|should)\s+be\b|[\s*]*:)"
+    rf"(?:[\s*$:]*(?i:option|choice))?{_LETTER}"
+    r"|(?<![\w'])([A-Z])[)*$\]]*\s+is\s+the\s+(?:correct|right|best)\s+(?:answer|option|choice)\b"
+)
+"""A choice that is said to be the answer, whatever is said of other options behind it."""
+_NAMED: Final = re.compile(rf"(?i:answer|choice|option)(?:\s+is)?{_LETTER}")
 _MARKED: Final = re.compile(
     r"(?<![\w(])\(([A-Z])\)(?![\w)])|\*\*\s*([A-Z])[.)]?\s*\*\*|\$\s*([A-Z])\s*\$"
 )
+_ALONE: Final = re.compile(r"\A([A-Z])[).:]\s(?!.*\b[A-Z][).:]\s)[^\n]*\Z")
+"""A completion of one line that begins with its choice, and has no other."""
 _FIRST: Final = re.compile(r"\(?([A-Z])[).:]\s.*", re.DOTALL)
 _NEXT: Final = (
     r"(?:[\s*$(]*+(?i:option|choice)\b)?[\s*$(]*+[A-Z]\b[)*$]*+"
@@ -37,22 +47,39 @@ _UPRIGHT: Final = re.compile(r"\\(?:mathrm|operatorname)\s*\{\s*([ei])\s*\}")
 _MATH: Final = re.compile(r"\$[^$]+\$|\\boxed\s*\{[^{}]*\}|\\\(.+?\\\)|\\\[.+?\\\]", re.DOTALL)
 _DELIMITED: Final = re.compile(r"\$|\\boxed|\\\(|\\\[")
 _EITHER: Final = re.compile(
-    r"(?<![\w.,])((?:[a-z] ?= ?)?-?\d[\d./]*) or ((?:[a-z] ?= ?)?-?\d[\d./]*?)(?=[.*\s]*\Z)"
+    r"(?<![\w.,])((?:[a-z] ?= ?)?-?\d[\d./]*) (?:or|and) ((?:[a-z] ?= ?)?-?\d[\d./]*?)(?=[.*\s]*\Z)"
 )
+_BOLD: Final = re.compile(r"(?<![\w)*])\*\*(?=\S)([^*\n]+)(?<=\S)\*\*(?![\w(*])")
+_POWER: Final = re.compile(r"(?<=[\w)])\*\*(?=[\w(])")
+_SQRT: Final = re.compile(r"(?<![\\A-Za-z])sqrt\(([^()]*)\)")
+_LATEX: Final = re.compile(
+    r"\\[a-zA-Z]|[!^{√π∞∪]|\d[eE][-+]?\d|\A(?:\s*[a-z]\s*=)?(?=[^=]*+\Z)[^=]*?"
+    r"(?:(?<![A-Za-z])[xyz](?![A-Za-z])|[(\[][^()\[\]]*,)"
+)
+"""What makes a text without words more than a number or a chain of equations."""
+_LIST: Final = re.compile(
+    r"(\A|\b(?:is|are|be|and|or)\b|[=:,])(\s*)([(\[][-+*/.\d√π∞ ]++(?:,[-+*/.\d√π∞ ]++)++[)\]])"
+)
+_RUN: Final = re.compile(r"[-+*/^().\d√π ]++(?:(?<= )|(?![A-Za-z²³]))")
+"""Mathematics within prose, as it is where it holds a root or pi."""
 _SIMPLE: Final = re.compile(
     r"-?(?:\d{1,30}(?:\.\d{1,30})?|\d{1,9}/[1-9]\d{0,9}"
     r"|\\[dt]?frac\{-?\d{1,9}\}\{[1-9]\d{0,9}\}|\d{0,9}\\sqrt\{\d{1,9}\})"
 )
-_SIGNS: Final = {0x2212: "-", 0x221E: r"\infty ", 0xB7: r"\cdot ", 0x22C5: r"\cdot ", 0xB2: "^{2}"}
+_SIGNS: Final[dict[int, str]] = {
+    **{0x2212: "-", 0x221E: r"\infty ", 0xB7: r"\cdot ", 0x22C5: r"\cdot ", 0xB2: "^{2}"},
+    **{0xB0: r"^{\circ}", 0x222A: r"\cup ", 0x60: " ", **{ord(c): p for c, p in PARTS.items()}},
+}
 _WIDE: Final = {0xFF10 + digit: str(digit) for digit in range(10)}
 _SPELLINGS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (
     (re.compile(r"(?<![\w)$])-\$(?=[\d.])"), "$-"),
     (re.compile(r"(\A\s*|[=:] ?|\bis )\+(?=[\d.])"), r"\1"),
+    (APART, r"\1"),
     (re.compile(r"(?<![\w.})])\.(?=\d)"), "0."),
     (re.compile(r"(?<=\d)(?:\\[,;:! ]|[\u2009\u202f])(?=\d{3}(?!\d))"), ""),
     (re.compile(r"√\s*(?:\(([^()]*)\)|(\w+))"), lambda root: rf"\sqrt{{{root[1] or root[2]}}}"),
     (re.compile(r"(?<!\d)(\d++)\.(\d*)\\overline\s*\{(\d+)\}"), lambda found: _repeating(found)),
-    (re.compile(r"(?<![\d.,/])(\d+) (\d+)/(\d+)(?!\d)"), r"$\\frac{\1*\3+\2}{\3}$"),
+    (re.compile(r"(?<![\d.,/])(\d+) {1,2}(\d+)/(\d+)(?!\d)"), r"$\\frac{\1*\3+\2}{\3}$"),
 )
 _JOINED: Final = re.compile(r"[\s$\\()\[\]]*(?:,|;|and|or|,\s*and)[\s$\\()\[\]]*")
 _ROUND: Final = str.maketrans("{}", "()")
@@ -65,11 +92,11 @@ _DIGITS: Final = 30
 
 
 def choice(text: str) -> str | None:
-    """Returns the letter that a completion chooses: the last boxed, named or bracketed one.
+    """Returns the letter that a completion chooses, by its box, else by what it says at last.
 
-    Several in a row, `A or B`, are no choice.
+    What it calls its answer comes before options that it names. Several in a row are no choice.
     """
-    text = close(text)
+    text = re.sub(r"\\[()]", "$", close(text))
     box = last_box(text)
     shown = _plain(box or text.strip().rpartition("\n")[2])
     if _several(text) or _is_row(_ROW.fullmatch(shown.upper().rstrip(" ."))):
@@ -78,16 +105,21 @@ def choice(text: str) -> str | None:
         return alone[1]
     if box and (first := _FIRST.fullmatch(shown)) and not _is_row(_ROW.match(shown)):
         return None if _BEHIND.search(shown) else first[1]
-    text = shown if box else text
-    found = [*_NAMED.finditer(text)] or [*_MARKED.finditer(text)]
-    at = found[-1].start(found[-1].lastindex or 0) if found else -1
+    text = shown if box else _plain(text)
+    patterns = (_ANSWERED, _NAMED, _MARKED, _ALONE)
+    found = next(filter(None, ([*each.finditer(text)] for each in patterns)), None)
+    if found is None:
+        return None
+    at = found[-1].start(found[-1].lastindex or 0)
     rows = (row for row in _ROW.finditer(text) if row.start() <= at < row.end())
-    return None if not found or any(map(_is_row, rows)) else text[at]
+    return None if any(map(_is_row, rows)) else text[at]
 
 
 def is_written(answer: str, text: str) -> bool:
     """Returns whether a completion's last box, or its last line, is the answer letter by letter."""
     shown = last_box(text) or text.strip().rpartition("\n")[2]
+    if _CLOCK.fullmatch(answer.strip()) and clock(shown) == clock(answer):
+        return True
     return (
         not _several(text)
         and _plain(shown).strip("$. ").casefold() == _plain(answer).strip("$. ").casefold()
@@ -108,14 +140,18 @@ def as_math(answer: str) -> str:
 
 def prepared(text: str) -> str:
     """Returns a completion as the library reads it; one that is bare LaTeX gets its dollars."""
-    text = _listed(text.replace(r"\$", ""))
+    text = _BOLD.sub(r"\1", _listed(text.replace(r"\$", "")))
+    text = _SQRT.sub(r"√(\1)", _POWER.sub("^", text))
     if not _DELIMITED.search(text):
         text = _EITHER.sub(r"$\1, \2$", text)
     bare = re.sub(r"\\[a-zA-Z]+", "", text).strip()
     prose = "\n" in bare or "*" in bare or re.search("[A-Za-z]{2,}", bare)
-    latex = bool(re.search(r"\\[a-zA-Z]|[!^{]|\d[eE][-+]?\d", text))
-    if latex and not prose and not _DELIMITED.search(text):
+    if _LATEX.search(text) and not prose and not _DELIMITED.search(text):
         return _spelt(f"${text.strip().rstrip('.')}$")
+    if not _DELIMITED.search(text):
+        text = _LIST.sub(r"\1\2$\3$", text)
+    if not _DELIMITED.search(text):
+        text = _RUN.sub(_in_dollars, text)
     return _spelt(text)
 
 
@@ -171,6 +207,17 @@ def apart(gold: Any, given: Any, *, precision: int) -> bool:
     )
 
 
+def without_percent(*pair: Any) -> list[Any]:
+    """Returns a pair of which one alone is a percentage, as numbers: 12.5 % asked for may be 12.5.
+
+    The library compares whole ones so; of two percentages, or none, there is nothing to leave out.
+    """
+    numbers = [import_module("math_verify.grader").get_pct_val(each) for each in pair]
+    if sum(number is None for number in numbers) != 1:
+        return []
+    return [e if number is None else number for e, number in zip(pair, numbers, strict=True)]
+
+
 def _spelt(text: str) -> str:
     """Spells `1e-7` within mathematics as a power of ten, as e is Euler's number there.
 
@@ -180,6 +227,10 @@ def _spelt(text: str) -> str:
     for pattern, put in _SPELLINGS:
         text = pattern.sub(put, text)
     return _MATH.sub(lambda math: _E.sub(power, math[0]), text)
+
+
+def _in_dollars(run: re.Match[str]) -> str:
+    return f" ${run[0].strip(' .')}$ " if re.search("[√π]", run[0]) else run[0]
 
 
 def _plain(text: str) -> str:

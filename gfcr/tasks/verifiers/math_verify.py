@@ -54,7 +54,9 @@ class MathVerify(Verifier):
             return Verdict(reward=1.0)
         # A completion with nothing to parse is wrong; only a failing comparison is unscorable.
         given = _parsed(expressions.prepared(text), strictly=False)
-        same = any(self._equal(*pair) for pair in product(gold, given))
+        pairs = [*product(gold, given)]
+        bare = filter(None, (expressions.without_percent(*pair) for pair in pairs))
+        same = any(self._equal(*pair) for pair in [*pairs, *bare])
         return Verdict(reward=float(same and not expressions.of_two_kinds(gold, given)))
 
     def check(self, answer: str) -> str | None:

@@ -42,7 +42,8 @@ class Regex(Verifier):
     def verify(self, text: str, *, answer: str) -> Verdict:
         """Compares; a completion the pattern is not found in scores 0."""
         flags = re.DOTALL | (re.IGNORECASE if self.ignore_case else 0)
-        matches = list(re.finditer(self.pattern, text, flags))
+        # Behind the last line, `(.*)` and `(\d*)$` match once more, and nothing.
+        matches = [m for m in re.finditer(self.pattern, text, flags) if m[0] or m[1]]
         given = (matches[-1].group(1) or "").strip() if matches else None
         same = given is not None and self._plain(given) == self._plain(answer.strip())
         return Verdict(reward=float(same))

@@ -25,6 +25,8 @@ _UNCALLED: Final = (
     "the tests call nothing: a function `check` needs entry_column, and tests in classes, in "
     "functions with arguments or under `__main__` are not called: give asserts at the top level"
 )
+_OUTPUT_KIB: Final = 32 << 10
+"""What a program may write, and one value be: a list of a million numbers."""
 
 
 @final
@@ -142,7 +144,7 @@ class UnitTests(Verifier):
         return Result(passed=passed, total=len(pairs), failed=failed, timed_out=late)
 
     def _limits(self, seconds: float) -> Limits:
-        return Limits(seconds=seconds, memory_mib=self.memory_mib)
+        return Limits(seconds=seconds, memory_mib=self.memory_mib, output_kib=_OUTPUT_KIB)
 
 
 def problem(tests: str) -> str | None:

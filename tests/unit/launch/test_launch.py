@@ -284,7 +284,9 @@ def test_a_trial_that_another_sweep_runs_is_left_until_it_ends(
 
 
 @pytest.mark.slow
-def test_a_process_that_dies_leaves_its_last_words(tmp_path: Path) -> None:
+def test_a_process_that_dies_leaves_its_last_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job, *_ = jobs(tmp_path, trainer=LONG)
     process = TrialProcess(job)
     until(lambda: made(tmp_path) > 1)
@@ -294,6 +296,9 @@ def test_a_process_that_dies_leaves_its_last_words(tmp_path: Path) -> None:
     assert result is not None and result["status"] == "failed"
     said = Path(result["log"]).read_text().strip().splitlines()[-1]
     assert "exit code -9" in result["error"] and said and said in result["error"]
+    monkeypatch.setattr("gfcr.launch.process.command", lambda *_, **__: ["sh", "-c", "kill -9 $$"])
+    silent = TrialProcess(job).wait(60)
+    assert silent is not None and silent["error"].endswith("Its last words: ")
 
 
 def test_a_launcher_s_keys_may_be_given_alone(tmp_path: Path) -> None:

@@ -100,6 +100,8 @@ def test_records_of_one_s_own_that_take_nothing_get_no_rule() -> None:
     with pytest.raises(TypeError) as caught:
         cast(Any, Mine)("one")
     assert "by name" not in described(caught.value)
+    half = ValueError("no tool called \ud83d")  # as JSON that a policy wrote may hold
+    assert described(half).encode() == b"ValueError: no tool called \\ud83d"
 
 
 def _nan(group: Any) -> Any:

@@ -69,6 +69,16 @@ EXPRESSIONS = [
     ("-0.5", "It is -.5", 1),
     ("0.5", ".5", 1),
     (r"m \geq \sqrt{2}", r"$m \in [\sqrt{2}, +\infty)$", 1),  # Math-Verify 25
+    ("5", r"\boxed{5}? No: \boxed{\sqrt{\frac{5^{\frac{1}{2}}}{2}}}", 0),
+    *(("2", "It is 2π.", 0), (r"2\pi", "It is 2π.", 1), (r"3+2\sqrt{2}", "x = 3 + 2√2.", 1)),
+    *((r"\sqrt{2}", "√2", 1), (r"\frac{\sqrt{2}}{2}", "It is sqrt(2)/2.", 1)),
+    *(("3", "It is (2, 3).", 0), ("(2,3)", "It is (2, 3).", 1), ("(2,3)", "(2, 3)", 1)),
+    (r"(-\infty,2)\cup(3,\infty)", "(-∞, 2) ∪ (3, ∞)", 1),
+    *((r"\frac12", "It is **1/2**.", 1), ("8", r"\boxed{2**3}", 1), ("25", "It is `25`.", 1)),
+    *(("25", "x = - 25", 0), ("-25", "x = - 25", 1), ("25", "25x", 0), ("7", "x=3,y=4,x+y=7", 1)),
+    *(("1,2", "They are 1 and 2.", 1), ("2", "They are 1 and 2.", 0), ("1.5", "It is 1½.", 1)),
+    *(("12.5", r"\boxed{12.5\%}", 1), (r"12.5\%", "12.5", 1), (r"50\%", r"\boxed{0.5\%}", 0)),
+    *(("10:30", "It is\n10:30 AM", 1), ("10:30", "11:30", 0), (r"45^\circ", r"\boxed{45°}", 1)),
 ]
 
 NUMBERS = [
@@ -114,6 +124,21 @@ NUMBERS = [
     ("5", r"\boxed{4 \text{ or } 5}", 0),
     ("5", "Is it 4 or 5? It is 5.", 1),
     ("5", "5 or 5.0", 1),
+    *(("10080", r"\boxed{10,\!080}", 1), ("80", r"\boxed{10,\!080}", 0)),  # as MATH typesets them
+    (r"11,\! 111,\! 100", "11111100", 1),
+    *(("50 m2", "60 m2", 0), ("50", "It is 50 cm2.", 1), ("50", "50m3", 1), ("-5", "-₹5", 1)),
+    *(("18", r"\boxed{18n}", 0), ("18", "18i", 0), ("18", "18in", 1)),
+    *(("0.75", "It is 3 / 4.", 1), ("4", "It is 3 / 4.", 0), ("2", "7/3.5", 1)),
+    *(("2", r"\boxed{2\pi}", 0), ("2", "It is 2π.", 0), ("2", r"It is $\sqrt{2}$.", 0)),
+    *(("3", r"\boxed{(1, 3)}", 0), ("3", r"\boxed{x^2 + 3}", 0), ("30", r"\boxed{12:30}", 0)),
+    ("7", r"\boxed{3 + 4 = 7}", 1),
+    ("4", r"\boxed{\sqrt{16} = 4}", 1),
+    ("1.41", r"\boxed{\sqrt{2} \approx 1.41}", 1),
+    ("5", r"\boxed{5 \text{ cm}^2}", 1),
+    ("90", r"\boxed{90^\circ}", 1),
+    ("1234.5", r"\boxed{\$1,234.50}", 1),
+    ("2e-3", r"\boxed{2 \times 10^{-3}}", 1),
+    ("5", r"\boxed{5^{th}}", 1),
 ]
 
 HEDGES = [
@@ -136,6 +161,7 @@ HEDGES = [
     r"\boxed{Answer: A or B}",
     r"\boxed{A. or B.}",
     r"\boxed{A. Paris or B. London}",
+    *("A. Paris or B. London", "A) or B)", "A. Paris\nB. London"),
 ]
 CHOSEN = [
     "The answer is A, and B is wrong.",
@@ -157,6 +183,15 @@ CHOSEN = [
     r"\boxed{A. Both (B) and (C)}",
     r"\boxed{A. Salmonella and E. coli}",
     r"\boxed{B} is tempting, but \boxed{A}",
+    "**Answer**: A",
+    r"The answer is \(A\).",
+    r"The answer is $\text{A}$.",
+    "The answer must be A.",
+    "Therefore, A is the correct answer.",
+    "Answer: A\n\nOption B is too small, and option C is too large.",
+    "The answer is option A. Option B is wrong.",
+    "Answer: (A)\n\nWhy not choice B? It is too small.",
+    *("A) Paris", "A. Paris, the capital\n", "A. Vitamin C."),
 ]
 
 
@@ -235,6 +270,7 @@ def test_what_can_be_computed_is(text: str) -> None:
         "<think>```py\nY\n```</think>```py\nX\n```",
         "1. Code:\n   ```python\n   X\n   ```",
         "~~~python\nX\n~~~",
+        *("```python3.11\nX\n```\n```\n3\n```", "```{.py title='a'}\nX\n```\n```\n3\n```"),
         "<answer>X</answer>",
         "<answer>```\nX\n```</answer>",
         "First ```sort``` it:\n```python\nX\n```",

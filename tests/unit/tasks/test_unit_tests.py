@@ -130,6 +130,9 @@ def test_library_names_that_tests_use_are_python_s_own() -> None:
     for answer in ("assert isclose(f(1), 2)", "assert Counter(f(1)) == Counter([2])"):
         assert UnitTests().verify(lie, answer=answer).reward == 0
     assert UnitTests().verify("def gcd(a, b): return 4", answer="assert gcd(1, 2) == 4").reward == 1
+    for given, reward in ((6, 1), (25, 0)):  # MBPP 126
+        program = f"def sum(a, b): return {given}"
+        assert UnitTests().verify(program, answer="assert sum(10, 15) == 6").reward == reward
 
 
 OWN = """
@@ -141,6 +144,21 @@ class A:
         self.n = n
     def __eq__(self, other):
         return self.n == other.n
+    def __add__(self, other):
+        return A(self.n + other.n)
+    def __sub__(self, other):
+        return 0.0
+    def __repr__(self):
+        return f"A({self.n})"
+    def __contains__(self, other):
+        return True
+class E(ValueError):
+    pass
+def h(x):
+    return map(abs, [x])
+def g():
+    yield 1
+    raise E("no")
 def f(x):
     return x
 """
@@ -171,6 +189,12 @@ def test_values_of_the_standard_library_are_told_to_the_tests(value: str) -> Non
         ("assert f(A()) == 1", 0),
         ("assert f(A(1)) == A(1)", None),
         ("assert [f(A())] != [None, A()]", 1),
+        ("a = A(1)\na.n = 2\na.next = A(3)\nassert (f(a).n, f(a).next.n) == (2, 3)", 1),
+        ("a = A(1)\na.n = 2\nassert f(a).n == 1", 0),
+        ("assert abs(f(A(1)) - 0.5) < 1e-9", 0),
+        *(("assert 3 in f(A(1))", None), ("assert 3 in h(1)", 0), ("assert 1 in h(1)", 1)),
+        ("assert (A(1) + A(2)).n == 3 and repr(A(1) + A(2)) == 'A(3)'", 1),
+        ("it = g()\nassert next(it) == 1\ntry:\n    next(it)\nexcept ValueError:\n    pass", 1),
         ("from collections import deque\nassert A() == deque()", None),
     ],
 )
@@ -261,6 +285,9 @@ def test_calls_as_data_sets_write_them() -> None:
     assert UnitTests(entry_column="entry").judge(prompt, text=program).reward == 1
     verdict = UnitTests().verify(program, answer=nameless)
     assert verdict.reward is None and "entry_column" in str(verdict.error)
+    for most in (50_000, 100_000):  # of which the answer, or the question, is more than 1 MiB
+        many = {"fn_name": "f", "inputs": [[[*range(most)], most]], "outputs": [[*range(most)]]}
+        assert UnitTests().verify(program, answer=json.dumps(many)).reward == 1
 
 
 @needs_one
@@ -268,6 +295,8 @@ def test_lines_of_input_may_be_a_list() -> None:
     answer = json.dumps({"inputs": [["1", "2"]], "outputs": [["3"]]})
     assert UnitTests().verify("print(int(input()) + int(input()))", answer=answer).reward == 1
     assert UnitTests().verify("print(4)", answer=answer).reward == 0
+    many = json.dumps({"inputs": [""], "outputs": [" ".join(map(str, range(200_000)))]})
+    assert UnitTests().verify("print(*range(200_000))", answer=many).reward == 1
 
 
 @over(

@@ -121,6 +121,8 @@ def test_regex_compares_the_last_match() -> None:
     assert verifier.verify("<answer>3</answer> no <answer>\n4 </answer>", answer="4").reward == 1.0
     assert verifier.verify("<answer>4</answer> no <answer>3</answer>", answer="4").reward == 0.0
     assert verifier.verify("4", answer="4").reward == 0.0
+    for pattern in (r"([^\n]*)$", r"(\d*)$", r"(?=(\d)\Z)"):
+        assert Regex(pattern=pattern).verify("so\n4", answer="4").reward == 1.0
 
 
 @over(("pattern", "said"), [("(", "no regular expression"), ("a", "no group")])
