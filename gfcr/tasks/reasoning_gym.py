@@ -77,8 +77,9 @@ class ReasoningGym(Task):
 
     def verify(self, prompt: Prompt, *, text: str) -> Verdict:
         """Asks the dataset's scorer."""
-        said = text.rpartition(self.marker)[2] if self.marker else text
-        answer = said.partition("</answer>")[0]
+        answer = text
+        if self.marker:
+            answer = text.rpartition(self.marker)[2].partition("</answer>")[0]
         missing = bool(self.marker) and self.marker not in text
         held: Mapping[str, Any] = prompt.meta
         level, given = held.get("level"), None if missing else answer.strip()

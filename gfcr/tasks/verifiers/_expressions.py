@@ -60,7 +60,7 @@ _LATEX: Final = re.compile(
 _LIST: Final = re.compile(
     r"(\A|\b(?:is|are|be|and|or)\b|[=:,])(\s*)([(\[][-+*/.\d√π∞ ]++(?:,[-+*/.\d√π∞ ]++)++[)\]])"
 )
-_RUN: Final = re.compile(r"[-+*/^().\d√π ]++(?:(?<= )|(?![A-Za-z²³]))")
+_RUN: Final = re.compile(r"(?<![-+*/^().\d√π ])[-+*/^().\d√π ]++(?:(?<= )|(?![A-Za-z²³]))")
 """Mathematics within prose, as it is where it holds a root or pi."""
 _SIMPLE: Final = re.compile(
     r"-?(?:\d{1,30}(?:\.\d{1,30})?|\d{1,9}/[1-9]\d{0,9}"
