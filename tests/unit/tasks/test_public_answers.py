@@ -217,7 +217,8 @@ def test_several_choices_are_none_and_others_may_be_mentioned(text: str, right: 
     "text",
     [
         *("A" + " " * 30_000 + "x", "1" + " " * 30_000, "A, " * 9_000, "(" * 20_000),
-        *("1" * 30_000, "~" * 30_000, "~~~ " * 30_000),
+        *("1" * 30_000, "~" * 30_000, "~~~ " * 30_000, r"\boxed{" * 9_000),
+        *(r"\boxed{" + "{" * 30_000, r"\boxed{" + "{}" * 15_000, "{" * 30_000, "(1," * 9_000),
     ],
 )
 def test_no_completion_takes_long_to_read(text: str) -> None:
@@ -288,11 +289,13 @@ def test_thoughts_are_no_queries() -> None:
 
 def test_functions_that_pytest_would_call_are_called() -> None:
     """Else nothing of them runs, and every program is right."""
-    tests = forms_of("from solution import f\n\ndef test_a():\n    assert f(1) == 2\n")
-    assert isinstance(tests, str)
-    called = list[int]()
-    exec(tests, {"f": lambda x: called.append(x) or 2})
-    assert called == [1]
+    for imported in ("f", "(\n    f,\n)"):
+        given = f"from solution import {imported}\n\ndef test_a():\n    assert f(1) == 2\n"
+        tests = forms_of(given)
+        assert isinstance(tests, str)
+        called = list[int]()
+        exec(tests, {"f": lambda x, called=called: called.append(x) or 2})
+        assert called == [1]
 
 
 def test_numbers_of_tables_are_as_they_were_written(tmp_path: Path) -> None:
