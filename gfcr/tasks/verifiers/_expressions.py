@@ -53,7 +53,7 @@ _BOLD: Final = re.compile(r"(?<![\w)*])\*\*(?=\S)([^*\n]+)(?<=\S)\*\*(?![\w(*])"
 _POWER: Final = re.compile(r"(?<=[\w)])\*\*(?=[\w(])")
 _SQRT: Final = re.compile(r"(?<![\\A-Za-z])sqrt\(([^()]*)\)")
 _LATEX: Final = re.compile(
-    r"\\[a-zA-Z]|[!^{√π∞∪±²³]|\d[eE][-+]?\d|\A(?:\s*[a-z]\s*=)?(?=[^=]*+\Z)[^=]*?"
+    r"\\[a-zA-Z]|[!^{√π∞\u222a±²³]|\d[eE][-+]?\d|\A(?:\s*[a-z]\s*=)?(?=[^=]*+\Z)[^=]*?"
     r"(?:(?<![A-Za-z])[xyz](?![A-Za-z])|[(\[][^()\[\]]*,)"
 )
 """What makes a text without words more than a number or a chain of equations."""
