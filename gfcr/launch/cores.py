@@ -100,9 +100,15 @@ def _weights(engine: str, *, model: str) -> int | None:
 def _memory() -> int:
     free = psutil.virtual_memory().available
     # In a container the machine's free memory says nothing of the container's own limit.
-    limit, used = (Path(f"/sys/fs/cgroup/memory.{name}") for name in ("max", "current"))
+    names = ("max", "current", "stat")
+    limit, used, stat = (Path(f"/sys/fs/cgroup/memory.{name}") for name in names)
     bounded = limit.read_text().strip() if limit.is_file() else "max"
-    return free if bounded == "max" else min(free, int(bounded) - int(used.read_text()))
+    if bounded == "max":
+        return free
+    # Files that were read are counted too, and are let go of when something wants the memory.
+    held = dict(line.split() for line in stat.read_text().splitlines())
+    files = int(held["inactive_file"]) + int(held["active_file"])
+    return min(free, int(bounded) - int(used.read_text()) + files)
 
 
 def _count(number: int, what: str) -> str:

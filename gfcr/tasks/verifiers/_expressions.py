@@ -53,7 +53,7 @@ _BOLD: Final = re.compile(r"(?<![\w)*])\*\*(?=\S)([^*\n]+)(?<=\S)\*\*(?![\w(*])"
 _POWER: Final = re.compile(r"(?<=[\w)])\*\*(?=[\w(])")
 _SQRT: Final = re.compile(r"(?<![\\A-Za-z])sqrt\(([^()]*)\)")
 _LATEX: Final = re.compile(
-    r"\\[a-zA-Z]|[!^{√π∞∪]|\d[eE][-+]?\d|\A(?:\s*[a-z]\s*=)?(?=[^=]*+\Z)[^=]*?"
+    r"\\[a-zA-Z]|[!^{√π∞\u222a±²³]|\d[eE][-+]?\d|\A(?:\s*[a-z]\s*=)?(?=[^=]*+\Z)[^=]*?"
     r"(?:(?<![A-Za-z])[xyz](?![A-Za-z])|[(\[][^()\[\]]*,)"
 )
 """What makes a text without words more than a number or a chain of equations."""
@@ -68,7 +68,8 @@ _SIMPLE: Final = re.compile(
 )
 _SIGNS: Final[dict[int, str]] = {
     **{0x2212: "-", 0x221E: r"\infty ", 0xB7: r"\cdot ", 0x22C5: r"\cdot ", 0xB2: "^{2}"},
-    **{0xB0: r"^{\circ}", 0x222A: r"\cup ", 0x60: " ", **{ord(c): p for c, p in PARTS.items()}},
+    **{0xB3: "^{3}", 0xB0: r"^{\circ}", 0x222A: r"\cup ", 0x60: " "},
+    **{ord(c): p for c, p in PARTS.items()},
 }
 _WIDE: Final = {0xFF10 + digit: str(digit) for digit in range(10)}
 _SPELLINGS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (

@@ -82,7 +82,8 @@ def forms_of(tests: str) -> str | Calls | list[tuple[str, str]]:
 def _called(tests: str) -> str:
     """Returns asserts with calls of the functions that pytest would call (KodCode)."""
     calls = (f"{name}()" for name in re.findall(r"^def (test\w*)\(\)", tests, re.MULTILINE))
-    return "\n".join([re.sub(r"(?m)^from solution import .*", "", tests), *calls])
+    own = re.sub(r"(?m)^from solution import (?:\([^)]*\)|.*)", "", tests)
+    return "\n".join([own, *calls])
 
 
 def _joined(items: list[Any]) -> dict[str, Any] | None:

@@ -44,7 +44,7 @@ class UnitTests(Verifier):
     What compares runs apart from the program, which sees neither tests nor verdict: leaving early,
     printing success or answering objects equal to everything passes nothing. A program that fails,
     crashes or takes too long is worth 0; where the sandbox fails, or only the program could compare
-    two of its objects, it is unscorable.
+    two of its objects or say what one holds, it is unscorable.
 
     Hurts with weak tests, whose gaps the policy learns; only the standard library is there. Each
     verification starts two processes or more, a tenth of a second and up.

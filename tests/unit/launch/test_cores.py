@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -69,7 +70,13 @@ def test_demo_models_are_as_large_as_they_say() -> None:
         assert recipe.parameters == pytest.approx(said, rel=0.04), recipe.name
 
 
-def test_this_machine_is_read() -> None:
+def test_this_machine_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = Machine.here()
     assert set(here.cores) == os.sched_getaffinity(0) and here.memory > 1 << 20
     assert not here.accelerated
+    stat = f"anon {GIB}\ninactive_file {GIB}\nactive_file {GIB}"
+    for name, told in {"max": 4 * GIB, "current": 3 * GIB, "stat": stat}.items():
+        (tmp_path / f"memory.{name}").write_text(f"{told}\n")
+    monkeypatch.setattr("gfcr.launch.cores.Path", lambda path: tmp_path / Path(path).name)
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=64 * GIB))
+    assert Machine.here().memory == 3 * GIB, "what a container holds of files is free"

@@ -73,11 +73,12 @@ EXPRESSIONS = [
     *(("2", "It is 2π.", 0), (r"2\pi", "It is 2π.", 1), (r"3+2\sqrt{2}", "x = 3 + 2√2.", 1)),
     *((r"\sqrt{2}", "√2", 1), (r"\frac{\sqrt{2}}{2}", "It is sqrt(2)/2.", 1)),
     *(("3", "It is (2, 3).", 0), ("(2,3)", "It is (2, 3).", 1), ("(2,3)", "(2, 3)", 1)),
-    (r"(-\infty,2)\cup(3,\infty)", "(-∞, 2) ∪ (3, ∞)", 1),
+    (r"(-\infty,2)\cup(3,\infty)", "(-∞, 2) \u222a (3, ∞)", 1),
     *((r"\frac12", "It is **1/2**.", 1), ("8", r"\boxed{2**3}", 1), ("25", "It is `25`.", 1)),
     *(("25", "x = - 25", 0), ("-25", "x = - 25", 1), ("25", "25x", 0), ("7", "x=3,y=4,x+y=7", 1)),
     *(("1,2", "They are 1 and 2.", 1), ("2", "They are 1 and 2.", 0), ("1.5", "It is 1½.", 1)),
     *(("12.5", r"\boxed{12.5\%}", 1), (r"12.5\%", "12.5", 1), (r"50\%", r"\boxed{0.5\%}", 0)),
+    *(("10", "10²", 0), ("64", "4³", 1), ("2", "x = ±2", 0), (r"\pm 2", "x = ±2", 1)),
     *(("10:30", "It is\n10:30 AM", 1), ("10:30", "11:30", 0), (r"45^\circ", r"\boxed{45°}", 1)),
 ]
 
@@ -217,7 +218,8 @@ def test_several_choices_are_none_and_others_may_be_mentioned(text: str, right: 
     "text",
     [
         *("A" + " " * 30_000 + "x", "1" + " " * 30_000, "A, " * 9_000, "(" * 20_000),
-        *("1" * 30_000, "~" * 30_000, "~~~ " * 30_000),
+        *("1" * 30_000, "~" * 30_000, "~~~ " * 30_000, r"\boxed{" * 9_000),
+        *(r"\boxed{" + "{" * 30_000, r"\boxed{" + "{}" * 15_000, "{" * 30_000, "(1," * 9_000),
     ],
 )
 def test_no_completion_takes_long_to_read(text: str) -> None:
@@ -288,11 +290,13 @@ def test_thoughts_are_no_queries() -> None:
 
 def test_functions_that_pytest_would_call_are_called() -> None:
     """Else nothing of them runs, and every program is right."""
-    tests = forms_of("from solution import f\n\ndef test_a():\n    assert f(1) == 2\n")
-    assert isinstance(tests, str)
-    called = list[int]()
-    exec(tests, {"f": lambda x: called.append(x) or 2})
-    assert called == [1]
+    for imported in ("f", "(\n    f,\n)"):
+        given = f"from solution import {imported}\n\ndef test_a():\n    assert f(1) == 2\n"
+        tests = forms_of(given)
+        assert isinstance(tests, str)
+        called = list[int]()
+        exec(tests, {"f": lambda x, called=called: called.append(x) or 2})
+        assert called == [1]
 
 
 def test_numbers_of_tables_are_as_they_were_written(tmp_path: Path) -> None:
