@@ -18,7 +18,6 @@ from gfcr.tasks.base import Codec, Problems
 from gfcr.testing import factories as make
 from tests.cases import over
 
-
 STATES = [SimpleNamespace(global_step=step) for step in range(2)]
 
 
