@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from datasets import Dataset, DatasetDict
+from huggingface_hub.utils import filter_repo_objects
 from peft import IA3Config, LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 from trl import GRPOConfig
@@ -374,6 +375,9 @@ def test_a_model_object_is_trained_itself_from_its_own_weights(model: str, tmp_p
     assert any(not torch.equal(value, before[name]) for name, value in own.state_dict().items())
     place = Path(trainer._folder)
     assert place.parent == tmp_path
+    files = [path.relative_to(tmp_path).as_posix() for path in place.rglob("*")]
+    pushed = [*filter_repo_objects(files, ignore_patterns=["_*", "checkpoint-*"])]
+    assert files and not pushed, "transformers' push_to_hub takes all else in output_dir"
     del trainer
     gc.collect()
     assert not place.exists()
