@@ -166,9 +166,8 @@ class Trl(TrainerConfig):
                 "sampling.temperature=0 is not allowed in training: greedy rollouts have no "
                 "log-probs to take a gradient of. Give a temperature > 0."
             )
-        truncated = sampling.top_p < 1 or sampling.top_k > 0 or sampling.min_p > 0
-        weighed = correction is not None and correction.weighs_gaps
-        if truncated and (weighed or loss.off_policy == "behaviour"):
+        cut = sampling.top_p < 1 or sampling.top_k > 0 or sampling.min_p > 0
+        if cut and (loss.off_policy == "behaviour" or (correction and correction.weighs_gaps)):
             raise ConfigError(
                 "a correction that weighs ratios, or loss.off_policy='behaviour', compares "
                 "log-probs of the whole vocabulary with those sampled under "
@@ -186,6 +185,7 @@ class Trl(TrainerConfig):
             args = config(**self._settings(job))
         except ValueError as error:
             raise ConfigError(f"TRL does not allow these trainer settings: {error}") from error
+        args._n_gpu = min(args.n_gpu, 1)  # else each pass is spread over all GPUs that are seen
         if args.world_size != place().size:
             raise ConfigError(
                 f"{place().size} processes were launched, of which accelerate sees "

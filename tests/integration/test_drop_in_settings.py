@@ -364,7 +364,9 @@ def moved(model: str) -> Any:
 def test_a_model_object_is_trained_itself_from_its_own_weights(model: str, tmp_path: Path) -> None:
     own = moved(model)
     before = {name: value.clone() for name, value in own.state_dict().items()}
-    trainer = construct(own, tmp_path, args=config(tmp_path, max_completion_length=9, beta=0.1))
+    asked: Any = config(tmp_path, max_completion_length=9, beta=0.1)
+    asked._n_gpu = 2  # as where two are seen: one is trained on
+    trainer = construct(own, tmp_path, args=asked)
     assert trainer.model is own and own.config.name_or_path == model
     folder = AutoModelForCausalLM.from_pretrained(trainer._folder).state_dict()
     reference = trainer.ref_model.state_dict()

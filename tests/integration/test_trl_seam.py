@@ -8,6 +8,7 @@ import torch
 
 from gfcr.correction.truncated import Truncated
 from gfcr.errors import ConfigError
+from gfcr.train import trl
 from gfcr.train.trl import Trl
 from gfcr.train.trl_checks import optimizers
 from gfcr.types import Loss, Sample
@@ -51,7 +52,15 @@ def unequal(seed=3):
     return samples_of(made)
 
 
-def test_source_is_called_in_order(model, tmp_path, capfd):
+def test_source_is_called_in_order(model, tmp_path, capfd, monkeypatch):
+    kind, config = trl.classes("grpo")
+
+    def seeing_two_gpus(**given):
+        args = config(**given)
+        args._n_gpu = 2
+        return args
+
+    monkeypatch.setattr(trl, "classes", lambda estimator: (kind, seeing_two_gpus))
     source = Scripted(make=lambda n: samples_of(groups(n)))
     result = run(plain_sgd(), source, model=model, folder=tmp_path)
     assert source.diary == [
