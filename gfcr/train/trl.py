@@ -241,13 +241,13 @@ class Trl(TrainerConfig):
     def _common(self, *, folder: Path, seed: int) -> dict[str, Any]:
         import torch
 
-        same = ("learning_rate", "adam_beta2", "weight_decay", "max_grad_norm", "bf16")
+        same = "learning_rate adam_beta2 weight_decay max_grad_norm bf16 gradient_checkpointing"
         return {
             "output_dir": str(folder),
             "seed": seed,
             "max_steps": self.max_steps * self.steps.number,
-            **{name: getattr(self, name) for name in same},
-            "gradient_checkpointing": self.gradient_checkpointing,
+            **{name: getattr(self, name) for name in same.split()},
+            "router_aux_loss_coef": 0.0,  # it is of a pass, whatever rows that has
             "lr_scheduler_type": self.schedule,
             "warmup_steps": self.warmup_steps * self.steps.number,
             "optim": self.optimizer,

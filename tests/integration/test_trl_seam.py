@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from gfcr.correction.truncated import Truncated
 from gfcr.errors import ConfigError
@@ -39,6 +40,19 @@ def step(model, folder, samples, **changes):
     result = run(plain_sgd(max_steps=1, **changes), source, model=model, folder=folder, **asked)
     assert result.updates == 1
     return change(source)
+
+
+def mixture(folder):
+    """A policy of experts, whose own loss asks them to take as many tokens each."""
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "head_dim": 16}
+    experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+    ends = {"pad_token_id": 0, "eos_token_id": 1, "bos_token_id": None}
+    config = Qwen3MoeConfig(
+        vocab_size=32, num_key_value_heads=2, router_aux_loss_coef=1.0, **sizes, **experts, **ends
+    )
+    path = tiny_policy(folder)
+    Qwen3MoeForCausalLM(config).save_pretrained(path)
+    return path
 
 
 def tokens(samples):
@@ -109,6 +123,7 @@ def test_a_dropped_group_is_one_that_never_was_up_to_the_token_count(model, tmp_
     included = step(model, tmp_path / "b", kept + dead)
     ratio = tokens(kept) / tokens(kept + dead)
     assert relative(included, dropped * ratio) < TOLERANCE
+    assert not step(mixture(tmp_path / "experts"), tmp_path / "c", dead).any()
 
 
 def test_advantages_per_token_add_up(model, tmp_path):
