@@ -131,7 +131,8 @@ def saved(model: Any, *, tokenizer: Any, beside: str) -> "TemporaryDirectory[str
             )
         tokenizer = tokenizer_of(origin, padding_side="left")
     Path(beside).mkdir(parents=True, exist_ok=True)
-    folder = TemporaryDirectory(prefix=".model-", dir=beside)
+    # What begins so is left out where transformers push the folder to the Hub.
+    folder = TemporaryDirectory(prefix="_model-", dir=beside)
     model.save_pretrained(folder.name)
     tokenizer.save_pretrained(folder.name)
     return folder

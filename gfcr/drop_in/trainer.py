@@ -99,6 +99,7 @@ class GRPOTrainer(SeamMixin, _Trl):
             _say(f"the loss is that of strategy '{self.strategy.name}': {changed}")
         args = copy.copy(args)
         args.use_vllm, args.generation_kwargs = False, None  # ours are honoured by the engine
+        args._n_gpu = min(args.n_gpu, 1)  # else each pass is spread over all GPUs that are seen
         for name, value in self.strategy.loss.of_trl().items():
             setattr(args, name, value)
         if isinstance(model, str | Path):

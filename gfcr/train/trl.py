@@ -166,9 +166,8 @@ class Trl(TrainerConfig):
                 "sampling.temperature=0 is not allowed in training: greedy rollouts have no "
                 "log-probs to take a gradient of. Give a temperature > 0."
             )
-        truncated = sampling.top_p < 1 or sampling.top_k > 0 or sampling.min_p > 0
-        weighed = correction is not None and correction.weighs_gaps
-        if truncated and (weighed or loss.off_policy == "behaviour"):
+        cut = sampling.top_p < 1 or sampling.top_k > 0 or sampling.min_p > 0
+        if cut and (loss.off_policy == "behaviour" or (correction and correction.weighs_gaps)):
             raise ConfigError(
                 "a correction that weighs ratios, or loss.off_policy='behaviour', compares "
                 "log-probs of the whole vocabulary with those sampled under "
@@ -186,6 +185,7 @@ class Trl(TrainerConfig):
             args = config(**self._settings(job))
         except ValueError as error:
             raise ConfigError(f"TRL does not allow these trainer settings: {error}") from error
+        args._n_gpu = min(args.n_gpu, 1)  # else each pass is spread over all GPUs that are seen
         if args.world_size != place().size:
             raise ConfigError(
                 f"{place().size} processes were launched, of which accelerate sees "
@@ -241,13 +241,13 @@ class Trl(TrainerConfig):
     def _common(self, *, folder: Path, seed: int) -> dict[str, Any]:
         import torch
 
-        same = ("learning_rate", "adam_beta2", "weight_decay", "max_grad_norm", "bf16")
+        same = "learning_rate adam_beta2 weight_decay max_grad_norm bf16 gradient_checkpointing"
         return {
             "output_dir": str(folder),
             "seed": seed,
             "max_steps": self.max_steps * self.steps.number,
-            **{name: getattr(self, name) for name in same},
-            "gradient_checkpointing": self.gradient_checkpointing,
+            **{name: getattr(self, name) for name in same.split()},
+            "router_aux_loss_coef": 0.0,  # it is of a pass, whatever rows that has
             "lr_scheduler_type": self.schedule,
             "warmup_steps": self.warmup_steps * self.steps.number,
             "optim": self.optimizer,

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from datasets import Dataset, DatasetDict
+from huggingface_hub.utils import filter_repo_objects
 from peft import IA3Config, LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 from trl import GRPOConfig
@@ -363,7 +364,9 @@ def moved(model: str) -> Any:
 def test_a_model_object_is_trained_itself_from_its_own_weights(model: str, tmp_path: Path) -> None:
     own = moved(model)
     before = {name: value.clone() for name, value in own.state_dict().items()}
-    trainer = construct(own, tmp_path, args=config(tmp_path, max_completion_length=9, beta=0.1))
+    asked: Any = config(tmp_path, max_completion_length=9, beta=0.1)
+    asked._n_gpu = 2  # as where two are seen: one is trained on
+    trainer = construct(own, tmp_path, args=asked)
     assert trainer.model is own and own.config.name_or_path == model
     folder = AutoModelForCausalLM.from_pretrained(trainer._folder).state_dict()
     reference = trainer.ref_model.state_dict()
@@ -374,6 +377,9 @@ def test_a_model_object_is_trained_itself_from_its_own_weights(model: str, tmp_p
     assert any(not torch.equal(value, before[name]) for name, value in own.state_dict().items())
     place = Path(trainer._folder)
     assert place.parent == tmp_path
+    files = [path.relative_to(tmp_path).as_posix() for path in place.rglob("*")]
+    pushed = [*filter_repo_objects(files, ignore_patterns=["_*", "checkpoint-*"])]
+    assert files and not pushed, "transformers' push_to_hub takes all else in output_dir"
     del trainer
     gc.collect()
     assert not place.exists()

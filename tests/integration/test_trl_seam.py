@@ -5,9 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from gfcr.correction.truncated import Truncated
 from gfcr.errors import ConfigError
+from gfcr.train import trl
 from gfcr.train.trl import Trl
 from gfcr.train.trl_checks import optimizers
 from gfcr.types import Loss, Sample
@@ -40,6 +42,19 @@ def step(model, folder, samples, **changes):
     return change(source)
 
 
+def mixture(folder):
+    """A policy of experts, whose own loss asks them to take as many tokens each."""
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "head_dim": 16}
+    experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+    ends = {"pad_token_id": 0, "eos_token_id": 1, "bos_token_id": None}
+    config = Qwen3MoeConfig(
+        vocab_size=32, num_key_value_heads=2, router_aux_loss_coef=1.0, **sizes, **experts, **ends
+    )
+    path = tiny_policy(folder)
+    Qwen3MoeForCausalLM(config).save_pretrained(path)
+    return path
+
+
 def tokens(samples):
     return sum(int(s.rollout.mask_T.sum()) for s in samples)
 
@@ -51,7 +66,15 @@ def unequal(seed=3):
     return samples_of(made)
 
 
-def test_source_is_called_in_order(model, tmp_path, capfd):
+def test_source_is_called_in_order(model, tmp_path, capfd, monkeypatch):
+    kind, config = trl.classes("grpo")
+
+    def seeing_two_gpus(**given):
+        args = config(**given)
+        args._n_gpu = 2
+        return args
+
+    monkeypatch.setattr(trl, "classes", lambda estimator: (kind, seeing_two_gpus))
     source = Scripted(make=lambda n: samples_of(groups(n)))
     result = run(plain_sgd(), source, model=model, folder=tmp_path)
     assert source.diary == [
@@ -100,6 +123,7 @@ def test_a_dropped_group_is_one_that_never_was_up_to_the_token_count(model, tmp_
     included = step(model, tmp_path / "b", kept + dead)
     ratio = tokens(kept) / tokens(kept + dead)
     assert relative(included, dropped * ratio) < TOLERANCE
+    assert not step(mixture(tmp_path / "experts"), tmp_path / "c", dead).any()
 
 
 def test_advantages_per_token_add_up(model, tmp_path):
