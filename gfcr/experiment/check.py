@@ -61,7 +61,7 @@ def uncorrected(resolved: Resolved) -> str:
     return (
         f"WARNING: with schedule.name={name} tokens are of a policy up to {oldest} "
         f"update{'s' * (oldest > 1)} ago, and the loss takes them for the present one's. Give "
-        "strategy.correction=truncated, or strategy.loss.off_policy=behaviour."
+        "strategy.correction=truncated, or, without one, strategy.loss.off_policy=behaviour."
     )
 
 

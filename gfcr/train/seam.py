@@ -260,7 +260,8 @@ class Feed(TrainerCallback):
 
     def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Reports an update to the source, which only rank 0 has."""
-        if "loss" in kwargs["logs"]:  # the summary at the end has none
+        # The summary at the end has no such keys, and what a script logs by itself not both.
+        if {"loss", "learning_rate"} <= kwargs["logs"].keys():
             check_logged(kwargs["logs"], update=self._updates(state) + (not self._between(state)))
             if self._between(state) and not self._told:
                 self._tell(state, logs=kwargs["logs"])

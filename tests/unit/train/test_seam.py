@@ -482,7 +482,8 @@ def test_an_update_is_reported_under_its_number_and_a_summary_is_not() -> None:
     made, trainer = feed(source := Source([[]])), Trainer()
     taken(made, trainer, num=2)
     trainer.state.global_step = 1
-    made.on_log(None, trainer.state, trainer.control, logs={"train_runtime": 3.0})
+    for others in ({"train_runtime": 3.0}, {"loss": 3.0}):  # the end's, and a script's own
+        made.on_log(None, trainer.state, trainer.control, logs=others)
     assert not source.reported
     logged(made, trainer)
     assert source.diary[-1] == ("updated", 1)
