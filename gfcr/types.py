@@ -12,8 +12,8 @@ import numpy as np
 from annotated_types import Interval
 from numpy.typing import NDArray
 
+from gfcr.values.columns import with_columns
 from gfcr.values.loss import Loss as Loss
-from gfcr.values.notes import with_columns
 from gfcr.values.numbers import one_each
 from gfcr.values.ranges import Checked, Count, Natural, SomeShare, SomeWord, Temperature
 

@@ -16,7 +16,7 @@ from gfcr.errors import PartError
 from gfcr.ledger import ABORTED, BUFFERED, Ledger, rejected
 from gfcr.stages import Harvest
 from gfcr.types import Group, Prompt, Rollout, Sample, Span
-from gfcr.values.notes import COLUMNS
+from gfcr.values.columns import COLUMNS
 
 
 @final

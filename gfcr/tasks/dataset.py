@@ -18,7 +18,7 @@ from gfcr.tasks.rows import Row
 from gfcr.tasks.table import Columns, Read, read
 from gfcr.tasks.verifiers.base import ANSWERS, Scorer
 from gfcr.types import Prompt
-from gfcr.values.notes import COLUMNS
+from gfcr.values.columns import COLUMNS
 from gfcr.values.ranges import File, Finite, Fraction, Natural, Text, Word
 from gfcr.values.templates import holding
 

@@ -204,12 +204,18 @@ def test_a_run_that_is_killed_goes_on_from_its_partial_rollouts(name: str) -> No
 
 def test_what_a_batch_has_made_and_cost_outlives_a_checkpoint() -> None:
     parts = [aborts("0"), strategies.load("self_judge").controls["judge"]]
-    run, again = (loops.run(*parts, engine={"max_running": 2}) for _ in range(2))
+    run, again = (loops.run(*parts, prompts=3, engine={"max_running": 2}) for _ in range(2))
+    run.sync((), version=3)
     run.making.open(0, update=0)
-    while not run.making.opened[0].view.groups:
-        run.making.turn()
+    for groups in (1, 2):  # a second checkpoint keeps what the first one did, too
+        while len(run.making.opened[0].view.groups) < groups:
+            run.making.turn()
+        state = run.state_dict()
     assert not run.making.opened[0].done
-    again.load_state_dict(run.state_dict())
+    again.load_state_dict(state)
+    (was,), (now,) = state["making"]["opened"], again.state_dict()["making"]["opened"]
+    assert (was.version, was.round, sum(was.uses.values())) == (3, 1, len(was.begun))
+    assert (now.version, now.round, now.uses) == (was.version, was.round, was.uses)
     while not again.making.opened[0].done:
         again.making.turn()
     batch = again.close_batch(0)

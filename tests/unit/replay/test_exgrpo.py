@@ -107,6 +107,7 @@ def test_in_a_run_a_group_has_its_size_with_the_recalled_one() -> None:
     pipeline = make.pipeline(strategies.load("exgrpo", group_size=4), task=task, prompts=4)
     batches = [pipeline.next_batch() for _ in range(6)]
     assert pipeline.tokens()["remainder"] == 0 < pipeline.tokens()["replayed"]
+    assert not pipeline.state_dict()["known"]["lent"], "a batch that has ended gives back"
     for group in (g for b in batches for g in b.groups):
         replayed = [r for r in group.rollouts if r.origin == "replay"]
         assert len(group.rollouts) == 4 and len(replayed) <= 1
