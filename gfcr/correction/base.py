@@ -84,6 +84,10 @@ class Correction(Part):
     needs_entropies: ClassVar[bool] = False
     """Whether it reads `Learned.entropies_T`: they are taken along with the log-probs."""
 
+    def heeds(self, *, oldest: int) -> bool:
+        """Returns whether it weighs tokens of a policy `oldest` updates ago, or leaves them out."""
+        return self.weighs_gaps
+
     @abstractmethod
     def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
         """Returns one answer for each rollout of an update, in order, before it is learned from."""

@@ -22,6 +22,9 @@ class OwnTokens(Correction):
 
     max_lag: Natural = 0
 
+    def heeds(self, *, oldest: int) -> bool:
+        return self.max_lag < oldest
+
     def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
         return [Corrected(mask_T=self._own(learned)) for learned in update]
 

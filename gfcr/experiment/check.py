@@ -54,8 +54,8 @@ def uncorrected(resolved: Resolved) -> str:
     """Returns a warning if the loss takes tokens of earlier policies for its own; empty if not."""
     strategy, oldest = resolved.strategy, resolved.schedule.oldest
     name = resolved.spec.get("schedule", {}).get("name")
-    # One that weighs no gaps may leave old tokens out of the loss.
-    heeded = strategy.corrected or getattr(strategy.correction, "max_lag", oldest) < oldest
+    by = strategy.correction
+    heeded = strategy.loss.off_policy == "behaviour" or (by and by.heeds(oldest=oldest))
     if not oldest or heeded or strategy.estimator in ("sft", "dpo"):
         return ""
     return (

@@ -40,8 +40,8 @@ class Jigsaw(Launcher):
     parallel: Annotated[int, Interval(ge=1, le=63)] = 2
     """Trials at a time, of which two compute; those that wait slow them (docs/scale-out.md)."""
     scheduler: Name = "unmanaged"
-    """Which scheduler decides what runs together. `unmanaged` lends all cores to both, which was
-    soonest done where it was measured (docs/scale-out.md)."""
+    """Which scheduler decides what runs together. `unmanaged` lends all cores to both and needs no
+    table; `greedy` with a measured one was a little sooner done of four (docs/scale-out.md)."""
     depth: Count = 2
     """Number of decisions that `look_ahead` tries in advance."""
     table: File = ""

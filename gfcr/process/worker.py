@@ -27,7 +27,8 @@ def command(module: str, *, arguments: Sequence[str] = ()) -> list[str]:
 def no_answer(said: str, *, code: int) -> str:
     """Describes the end of a process that gave no answer, with its last lines of output."""
     words = "\n".join(said.splitlines()[-LAST:])
-    return f"the process ended with exit code {code} and no answer. Its last words: {words}"
+    last = f" Its last words: {words}" if words.strip() else ""
+    return f"the process ended with exit code {code} and no answer.{last}"
 
 
 @final

@@ -190,10 +190,10 @@ class Dataset(Task):
         marked: dict[str, object] = {EVALUATED: True} if self.rewards else {}
         return Problems(
             train=rows.LazyPrompts(
-                rows=train, make=partial(make, table=self._told_of(table), meta={})
+                rows=train, make=partial(make, table=self._columns_of(table), meta={})
             ),
             heldout=rows.LazyPrompts(
-                rows=heldout, make=partial(make, table=self._told_of(asked_of), meta=marked)
+                rows=heldout, make=partial(make, table=self._columns_of(asked_of), meta=marked)
             ),
             about=f"{read.about}; {len(train):,} to train on, {len(heldout):,} held out"
             + (f" (of {held_of.about})" if held_of is not read else "")
@@ -241,7 +241,7 @@ class Dataset(Task):
                 f"Columns: {', '.join(columns)}."
             )
 
-    def _told_of(self, table: Any) -> Any:
+    def _columns_of(self, table: Any) -> Any:
         """Returns the columns that prompts are told, or None where nothing reads any."""
         if self._columns or "*" in self._kept:
             return table

@@ -182,21 +182,21 @@ def test_columns_that_parts_read_are_there_and_no_part_of_what_is_asked(tmp_path
     file = tmp_path / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
-    def config(**strategy: Any) -> configs.Experiment:
+    def config(asked: Any = "sample", **strategy: Any) -> configs.Experiment:
         changes = {"task": {"name": "dataset", "path": str(file)}, "strategy": strategy}
-        return _experiment(changes, folder=tmp_path)
+        return _experiment({**changes, "evaluation": {"generate": asked}}, folder=tmp_path)
 
-    def prepared(**strategy: Any) -> Prepared:
-        return prepare(experiment.resolve(config(**strategy)), model="")
+    def prepared(**given: Any) -> Prepared:
+        return prepare(experiment.resolve(config(**given)), model="")
 
     plain = prepared(name="grpo")
     world = {"name": "trl", "factory": "tests.unit.generate.environments.test_trl:Awaited"}
+    episode = {"name": "episode", "environment": world}
     read = {
         "plan": prepared(name="scaf_grpo", generate={"column": "plan"}),
         "kind": prepared(name="sec", controls={"sec": {"by": "kind"}}),
-        "answer kind plan prompt": prepared(
-            name="grpo", generate={"name": "episode", "environment": world}
-        ),
+        "answer kind plan prompt": prepared(name="grpo", generate=episode),
+        "prompt plan kind answer": prepared(name="grpo", asked=episode),
     }
     assert {*plain.problems.train[0].columns} == {"answer"}
     for names, found in read.items():
@@ -205,6 +205,8 @@ def test_columns_that_parts_read_are_there_and_no_part_of_what_is_asked(tmp_path
             assert prompt.columns["answer"] == other.answer
             told = {k: v for k, v in rows[int(other.answer) - 1].items() if k in names.split()}
             assert told.items() <= prompt.columns.items() and prompt.id == other.id
+        (asked,) = {frozenset(prompt.columns) for prompt in found.problems.heldout}
+        assert asked == {"answer", *names.split()}, "an environment is reset there, too"
     result = experiment.run(config(name="sec", controls={"sec": {"by": "kind"}}))
     assert result["status"] == "finished"
     with pytest.raises(GfcrError, match=r"reads 'plna', which is no column\. Did you mean 'plan'"):

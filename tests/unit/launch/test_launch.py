@@ -298,7 +298,7 @@ def test_a_process_that_dies_leaves_its_last_words(
     assert "exit code -9" in result["error"] and said and said in result["error"]
     monkeypatch.setattr("gfcr.launch.process.command", lambda *_, **__: ["sh", "-c", "kill -9 $$"])
     silent = TrialProcess(job).wait(60)
-    assert silent is not None and silent["error"].endswith("Its last words: ")
+    assert silent is not None and silent["error"].endswith("-9 and no answer.")
 
 
 def test_a_launcher_s_keys_may_be_given_alone(tmp_path: Path) -> None:
