@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> Outcome:
     if options.dry_run:
         return _rehearsed(chosen, fresh=options.fresh)
     ends = run_study(chosen, fresh=options.fresh)
-    text = "\n".join([_text(ends), *sweep.notes(chosen, ends=ends)])
+    text = "\n".join([_text(ends), *map(escape, sweep.notes(chosen, ends=ends))])
     code = 1 if sweep.problems(ends) else 0
     data = data_of(chosen, ends=ends)
     # The table is of all arms: others may have been run before.

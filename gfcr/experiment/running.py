@@ -243,6 +243,7 @@ def _result(
         "sync_share": totals.get("time/sync_s", 0.0) / max(step_s, 1e-9),
         "curve": [list(point) for point in memory.curve],
         "unscorable": list(memory.unscorable),
+        "warnings": [*filter(None, [uncorrected(resolved)]), *memory.warned],
         "model": trained.model,
         "folder": str(resolved.folder),
     }

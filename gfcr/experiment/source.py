@@ -100,6 +100,8 @@ class _Memory:
     verifier_calls: int = 0
     totals: dict[str, float] = field(default_factory=dict[str, float])
     """Sums over updates: seconds by activity, and rollout tokens."""
+    warned: list[str] = field(default_factory=list[str])
+    """What looked wrong in the first batch, as `gfcr.loop.alike` says it."""
 
 
 @final
@@ -162,7 +164,8 @@ class RunSource(Work):
         if not batch.step:
             pipeline = self.pipeline
             told = warnings(batch, task=pipeline.desk.task, strategy=pipeline.strategy)
-            for said in filter(None, [*told, left_out(batch, codec=pipeline.codec)]):
+            self.memory.warned = [*filter(None, [*told, left_out(batch, codec=pipeline.codec)])]
+            for said in self.memory.warned:
                 print(f"gfcr: {said}", file=sys.stderr)
         self.memory.verifier_calls += batch.cost.verifier_calls
         self._made[batch.step] = batch

@@ -108,7 +108,7 @@ class StudyHandle(JupyterMixin):
         study = self.study.only(arms) if arms else self.study
         ends = opened.run_shown(replace(study, accept_data=accept_data), fresh=fresh)
         opened.tell(f"{end.trial.name}: {end.problem}" for end in sweep.problems(ends))
-        opened.tell(sweep.edited(ends))
+        opened.tell(sweep.remarks(ends))
         return self
 
     def frame(self) -> "DataFrame":

@@ -64,7 +64,7 @@ def run(
     (end,) = opened.run_shown(alone, fresh=fresh)
     if end.problem is not None:
         raise GfcrError(f"run {trial.name} failed: {end.problem} Its folder: {trial.folder}")
-    opened.tell(sweep.edited([end]))
+    opened.tell(sweep.remarks([end]))
     return RunHandle(alone)
 
 

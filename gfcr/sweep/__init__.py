@@ -1,7 +1,7 @@
 """Studies: the arms and seeds of one file, each trial in its own process, resumable."""
 
 from gfcr.sweep import decisions
-from gfcr.sweep.ending import edited, notes, problems
+from gfcr.sweep.ending import notes, problems, remarks
 from gfcr.sweep.read import from_values, load, trial_of
 from gfcr.sweep.scores import score_at
 from gfcr.sweep.searching import run, unfolded
@@ -12,11 +12,11 @@ __all__ = [
     "Trial",
     "TrialEnd",
     "decisions",
-    "edited",
     "from_values",
     "load",
     "notes",
     "problems",
+    "remarks",
     "run",
     "score_at",
     "trial_of",

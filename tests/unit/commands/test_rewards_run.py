@@ -152,10 +152,17 @@ def test_a_finished_run_says_that_its_function_was_edited(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_verifier_that_scores_all_alike_is_told_of_once(folder: Path) -> None:
-    done = gfcr("run", experiment(folder, verifier=f"{folder}/mine.py:nought"), "--json")
+    path = experiment(folder, verifier=f"{folder}/mine.py:nought")
+    done = gfcr("run", path, "--json")
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("have the reward 0: there is nothing to learn") == 1
     assert "Nothing is right." in done.stderr and "completion  '" in done.stderr
+    assert any("nothing to learn" in said for said in json.loads(done.stdout)["warnings"])
+    study = folder / "study.yaml"
+    study.write_text(f"base: {path}\nlauncher: {HERE}\narms: {{grpo: {{}}}}\nseeds: [0, 1]\n")
+    swept = " ".join(gfcr("sweep", study, "trainer.max_steps=8").stdout.split())
+    assert "grpo/0: all" in swept and swept.count("nothing to learn") == 1, swept
+    assert "Likewise in 1 more." in swept and "doctor finds dead_groups in 2" in swept, swept
     again = gfcr("run", experiment(folder, verifier=f"{folder}/mine.py:vowels"), "--json")
     assert "nothing to learn" not in again.stderr
 
