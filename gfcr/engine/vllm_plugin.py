@@ -1,7 +1,10 @@
 """Plugin that every process of a vLLM server loads: repairs, draft budgets, weights, gates."""
 
+import multiprocessing
 import os
 from typing import Any, Final
+
+from gfcr.process.worker import follow
 
 FIXES: Final = "GFCR_VLLM_FIXES"
 """Environment variable of gfcr's servers: 1 repairs vLLM, 0 leaves it as shipped."""
@@ -17,6 +20,9 @@ def register() -> None:
     asked = os.environ.get(FIXES)
     if asked is None:
         return
+    # Where a server is killed vLLM's processes below it would stay, and keep the device's memory.
+    if above := multiprocessing.parent_process():
+        follow(above.pid or 0)
     from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
     from vllm.platforms import current_platform
 

@@ -1,7 +1,5 @@
 """vLLM's own server as an engine, against the one in this process. About 80 s alone."""
 
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -9,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from transformers import Qwen3ForCausalLM
@@ -90,7 +89,11 @@ def run(engine: Engine, asked: list[Request], *, kill: bool = False) -> dict[str
             left -= delta.finish is not None
         if kill and left < len(asked):
             assert left, "the server was done before it could be killed"
-            os.killpg(process_of(engine).pid, signal.SIGKILL)
+            killed = psutil.Process(process_of(engine).pid)
+            begun = killed.children(recursive=True)
+            killed.kill()
+            _, stay = psutil.wait_procs(begun, timeout=60)
+            assert all(p.status() == psutil.STATUS_ZOMBIE for p in stay), "they hold memory"
             kill = False
     return {
         name: Delta(
