@@ -1,6 +1,7 @@
 """The subjects of `gfcr config` and `gfcr diff`: every value in force, with its origin."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -16,6 +17,7 @@ from gfcr.shown.text import plain
 from gfcr.sweep import factors
 from gfcr.values import merging, reading
 from gfcr.values.interpolation import is_open, literal
+from gfcr.values.overrides import apply_overrides
 from gfcr.values.overrides import said as said_by
 from gfcr.values.plain import at, is_mapping, leaves
 
@@ -100,7 +102,7 @@ def experiments(
     """
     given = said_by(overrides)
     found = [
-        Layer(where=str(file), values=merging.spelt(values), lines=reading.lines(file))
+        Layer(where=str(file), values=_left(values, overrides), lines=reading.lines(file))
         for file, values in merging.layers(path)
     ]
     found += [Layer(where="command line", values=merging.spelt(given), lines={})] if given else []
@@ -133,6 +135,16 @@ def strategy(name: str) -> Subject:
     if found.is_part:
         raise ConfigError(f"{name} is a {found.kind}: give a strategy, or an experiment's file.")
     return Subject(values=plain(strategies.load(found.name).spec()), origins={})
+
+
+def _left(values: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """Returns a file's values without the keys that the command line takes out (`~key`)."""
+    left = merging.spelt(values)
+    for override in overrides:
+        if override.startswith("~"):
+            with suppress(ConfigError):  # it is another file that has the key
+                left = apply_overrides(left, [override.partition("=")[0]])
+    return left
 
 
 def _of_arm(arm: str, *, study: sweep.Study, layers: Sequence[Layer]) -> list[Layer]:

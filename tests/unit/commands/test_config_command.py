@@ -77,6 +77,9 @@ def test_each_value_says_where_it_came_from(folder: Path) -> None:
     assert origins["strategy.controls.refill.oversample"] == "strategy dapo"
     assert origins["trainer.save_every"] == origins["sampling.top_k"] == "default"
     assert not any("soft_overlong" in key for key in origins)
+    less = told(folder / "own.yaml", "~strategy.max_rounds", "~trainer.max_steps")["origins"]
+    assert less["strategy.controls.refill.max_rounds"] == "strategy dapo"
+    assert less["trainer.max_steps"] == "default"
 
 
 def test_an_arm_has_the_values_of_its_factors(folder: Path) -> None:
