@@ -24,8 +24,8 @@ _DISK: Final = {
     errno.EDQUOT: "free some space: the quota is used up",
     errno.EFBIG: "raise the limit on the size of files",
     errno.EROFS: "mount it for writing",
-    errno.EACCES: "allow this user to write there",
-    errno.EPERM: "allow this user to write there",
+    errno.EACCES: "allow this user to read and write there",
+    errno.EPERM: "allow this user to read and write there",
     errno.EIO: "look after the disk",
     errno.ESTALE: "mount the network folder again",
 }
@@ -117,7 +117,9 @@ def disk_problem(error: BaseException, *, folder: Path) -> StoreError | None:
     if number is None:
         return None
     named = cause.filename if isinstance(cause, OSError) and cause.filename else folder
+    # The file may be one that was to be read, such as the data: the system does not say which.
+    done = "read or written" if number in (errno.EACCES, errno.EPERM) else "written"
     return StoreError(
-        f"{named} cannot be written ({os.strerror(number)}): {_DISK[number]}, then run the same "
+        f"{named} cannot be {done} ({os.strerror(number)}): {_DISK[number]}, then run the same "
         f"command again. It goes on from the last checkpoint in {folder}."
     )

@@ -122,3 +122,5 @@ def test_a_run_whose_engine_does_not_start_has_failed(tmp_path: Path) -> None:
     part = PartError("strategy.drafter failed")
     part.__cause__ = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert "free some space" in str(disk_problem(part, folder=tmp_path))
+    denied = PermissionError(errno.EACCES, os.strerror(errno.EACCES), "data.parquet")
+    assert "data.parquet cannot be read or written" in str(disk_problem(denied, folder=tmp_path))
