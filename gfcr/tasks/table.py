@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, cast, final
@@ -158,6 +159,9 @@ def _column(table: Any, path: str, *, key: str = "", where: str) -> Sequence[Any
 
 def _within(value: Any, path: str) -> Any:
     for name in path.split("."):
+        if isinstance(value, str):  # fields that differ by row are often kept as JSON
+            with suppress(ValueError):
+                value = json.loads(value)
         value = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
     return value
 

@@ -41,7 +41,7 @@ class Regex(Verifier):
 
     def verify(self, text: str, *, answer: str) -> Verdict:
         """Compares; a completion the pattern is not found in scores 0."""
-        flags = re.DOTALL | (re.IGNORECASE if self.ignore_case else 0)
+        flags = re.DOTALL | (re.IGNORECASE if self._caseless else 0)
         # Behind the last line, `(.*)` and `(\d*)$` match once more, and nothing.
         matches = [m for m in re.finditer(self.pattern, text, flags) if m[0] or m[1]]
         given = (matches[-1].group(1) or "").strip() if matches else None
@@ -49,4 +49,9 @@ class Regex(Verifier):
         return Verdict(reward=float(same))
 
     def _plain(self, text: str) -> str:
-        return (text.casefold() if self.ignore_case else text).replace("\r\n", "\n")
+        return (text.casefold() if self._caseless else text).replace("\r\n", "\n")
+
+    @property
+    def _caseless(self) -> bool:
+        """Whether case is ignored: by the option, or since the pattern begins with `(?i)`."""
+        return self.ignore_case or bool(re.compile(self.pattern).flags & re.IGNORECASE)

@@ -77,6 +77,10 @@ def test_columns_may_be_nested_and_answers_several() -> None:
     table = Table(q=["a", "b"], r=[{"style": {"truth": "1"}}, {"style": {"truth": ["2", 3]}}])
     found = rows(table, answer="r.style.truth")
     assert [r.answers for r in found] == [("1",), ("2", "3")]
+    written = Table(q=["a", "b"], r=['{"style": {"truth": 1}}', "{'style'"])
+    with pytest.raises(TaskError, match=r"row 1: column 'r.style.truth' holds NoneType"):
+        rows(written, answer="r.style.truth")
+    assert rows(Table(q=["a"], r=written["r"][:1]), answer="r.style.truth")[0].answers == ("1",)
     with pytest.raises(TaskError, match=r"row 0: column 'r' holds several fields \(style\)"):
         rows(table, answer="r")
     with pytest.raises(TaskError, match=r"row 0: column 'r.truth' holds NoneType"):
