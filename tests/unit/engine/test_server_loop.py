@@ -1,10 +1,13 @@
 """The loop on a server: what was asked comes back whole, whatever becomes of the server."""
 
+import os
 import queue
+import resource
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +15,10 @@ import numpy as np
 import pytest
 import torch
 
+from gfcr.cluster.gate import Gate
+from gfcr.cluster.memory import KvBudget
 from gfcr.engine import server_wire
-from gfcr.engine.base import Request
+from gfcr.engine.base import Delta, Request
 from gfcr.engine.server_link import Drafts, Server
 from gfcr.engine.server_loop import ServerEngine
 from gfcr.engine.server_merge import TailMerge
@@ -142,6 +147,25 @@ def finished(engine: ServerEngine, *, num: int) -> dict[str, tuple[list[int], Fi
     return done
 
 
+def heard(engine: ServerEngine) -> Sequence[Delta]:
+    """What the first step says that says anything."""
+    while not (said := engine.step()):
+        pass
+    return said
+
+
+@contextmanager
+def files(num: int) -> Iterator[None]:
+    """Lets this process open so many files more, as a shell does that allows it more if it asks."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = len(os.listdir("/proc/self/fd")) + num
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
 def test_requests_come_back_whole_and_are_told_apart(start: Any) -> None:
     server = Served()
     engine = start(server)
@@ -160,7 +184,13 @@ def test_requests_come_back_whole_and_are_told_apart(start: Any) -> None:
     assert finished(engine, num=1)["c"][0] == expected(2) and starts(engine) == [1]
     server.numberless = True
     engine.submit(request("d", cap=1))
-    assert "are the weights sound?" in str(engine.step()[0].problem)
+    assert "are the weights sound?" in str(heard(engine)[0].problem)
+    with files(40):
+        engine = start(Served(slow_s=0.2))
+        for i in range(100):
+            engine.submit(request(f"r{i}", cap=3))
+        found = finished(engine, num=100)
+    assert all(tokens == expected(3) for tokens, _ in found.values()) and starts(engine) == [1]
 
 
 def test_a_server_that_dies_is_started_again_and_no_token_is_lost_or_heard_twice(
