@@ -114,9 +114,9 @@ class ServerEngine:
         self._send(request, logprobs=self._drafting.begin(request))
 
     def step(self) -> Sequence[Delta]:
-        """See `Engine.step`. Returns all deltas since the last step, waiting for the first."""
+        """See `Engine.step`. Returns all deltas since the last step; none where all are silent."""
         begun = time.perf_counter()
-        while self._live and not self._deltas:
+        if self._live and not self._deltas:
             self.fleet.hear()
         if self._deltas:
             self._drafting.look(running=len(self._live))

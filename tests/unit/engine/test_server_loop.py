@@ -485,7 +485,7 @@ def test_what_cannot_be_is_refused(start: Any) -> None:
     server.refuses = "no such parameter"
     engine.submit(request("b"))
     with pytest.raises(EngineError, match=r"refused request 'b'.*no such parameter"):
-        engine.step()
+        heard(engine)
 
 
 def test_speculation_is_counted_and_budgets_are_told(start: Any) -> None:
@@ -566,10 +566,10 @@ def test_what_is_aborted_is_learnt_from_up_to_there(start: Any) -> None:
     drafter = Learns()
     engine = start(Served(), drafter=drafter)
     engine.submit(request("a", cap=40))
-    heard = engine.step()
+    said = heard(engine)
     engine.abort(["a"])
     ((row, law),) = drafter.ended
-    made = sum(len(d.tokens) for d in heard)
+    made = sum(len(d.tokens) for d in said)
     assert law is not None and len(row.tokens_T) - len(PROMPT) == len(law.ids_TM) >= made > 0
 
 
