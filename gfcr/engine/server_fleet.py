@@ -100,8 +100,8 @@ class Fleet:
         late = [s.late_s for s in self.servers if s.late_s is not None]
         soon = self._place_waiting()
         with contextlib.suppress(queue.Empty):
-            # A hung server sends no event that ends the wait: it must not outlast a time-out.
-            rest_s = _RETRY_S if soon else max(min(late, default=1.0), _RETRY_S)
+            # Silence is no event that ends the wait: what hangs or stalls is looked for in time.
+            rest_s = _RETRY_S if soon else max(min([1.0, *late]), _RETRY_S)
             self._handle(self._events.get(timeout=rest_s))
         for _ in range(self._events.qsize()):  # nobody else takes from it
             self._handle(self._events.get())

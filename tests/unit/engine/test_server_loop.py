@@ -24,6 +24,7 @@ from gfcr.engine.server_loop import ServerEngine
 from gfcr.engine.server_merge import TailMerge
 from gfcr.engine.server_route import Route
 from gfcr.engine.server_steps import by_request
+from gfcr.engine.server_turns import Turns
 from gfcr.engine.server_weights import received
 from gfcr.engine.server_wire import Events
 from gfcr.engine.vllm_model import ModelFolder
@@ -104,6 +105,12 @@ def start(tmp_path: Path) -> Iterator[Callable[..., ServerEngine]]:
     yield start
     for each in opened:
         each.close()
+
+
+def placed(folder: Path) -> Turns:
+    """The first of two servers is on a device that serves, whose gate is open."""
+    gate, memory = Gate(folder / "gate"), KvBudget(blocks=100)
+    return Turns(gate=gate, memory=memory, borrowed=1, seats=4, stall_s=0.1)
 
 
 def starts(engine: ServerEngine) -> list[int]:
@@ -216,13 +223,24 @@ def test_a_server_that_dies_is_started_again_and_no_token_is_lost_or_heard_twice
     assert len({body["sampling_params"]["seed"] for body in resent}) == 4
 
 
-def test_a_server_that_hangs_is_started_again(start: Any) -> None:
+def test_a_server_that_hangs_is_started_again_and_one_that_waits_is_not(
+    start: Any, tmp_path: Path
+) -> None:
     first, second = Served(), Served()
     engine = start((first, second), timeout_s=0.5)
     first.hangs_after = first.pieces + 6
     engine.submit(request("a"))
     assert finished(engine, num=1) == {"a": (expected(12), FinishReason.LENGTH)}
     assert starts(engine) == [2]
+    borrowed, own = Served(), Served()
+    engine = start(borrowed, own)
+    engine.fleet.placement = turns = placed(tmp_path)
+    borrowed.hangs_after = borrowed.pieces
+    engine.submit(request("b"))
+    turns.gate.served(due_s=0.0, held=0)
+    assert not engine.step(), "silence holds up nobody"
+    assert finished(engine, num=1)["b"] == (expected(12), FinishReason.LENGTH)
+    assert starts(engine) == [1, 1] and told(own) == ["b"]
 
 
 def test_a_server_too_busy_to_answer_at_first_is_asked_again(start: Any, monkeypatch: Any) -> None:
