@@ -133,8 +133,8 @@ class Fleet:
         """Spreads requests that do not stream over the servers; answers are in the given order."""
         answers: dict[int, Any] = {}
         while left := [i for i in range(len(bodies)) if i not in answers]:
-            self._await(lambda: any(s.up for s in self.servers))
-            up = [s for s in self.servers if s.up]
+            self._await(lambda: bool(self.placement.scoring(self.servers)))
+            up = self.placement.scoring(self.servers)
             shares = [left[n :: len(up)] for n in range(len(up))]
             # All servers are asked before any answer is awaited, so that they work side by side.
             asked = [

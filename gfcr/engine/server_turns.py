@@ -77,6 +77,10 @@ class Turns(Placement):
         self.rerouted += len(gone)
         return [named[key] for key in named if key in gone]
 
+    def scoring(self, servers: Sequence[Server]) -> Sequence[Server]:
+        """See `Placement.scoring`: serving may hold up a borrowed one beyond any time-out."""
+        return super().scoring(servers[self._borrowed :])
+
     def forget(self) -> None:
         """See `Placement.forget`. The rollouts' share of memory may grow again."""
         self._last.clear()

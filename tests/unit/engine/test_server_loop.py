@@ -694,13 +694,20 @@ def test_when_one_of_a_pool_dies_the_others_go_on_with_its_requests(start: Any, 
     assert successor.version == "5" and successor.digest == other.digest
 
 
-def test_scores_survive_a_server(start: Any) -> None:
+def test_scores_survive_a_server_and_wait_for_none(start: Any, tmp_path: Path) -> None:
     dying, other, successor = Served(), Served(), Served()
     engine = start((dying, successor), other)
     dying.cuts = True
     found = [s.logprobs_T for s in engine.score([[1, 2], [3, 4], [5, 6]], sampling=Sampling())]
     assert [f.tolist() for f in found] == [[-2.0], [-4.0], [-6.0]]
     assert starts(engine) == [2, 1]
+    borrowed, own = Served(), Served()
+    engine = start(borrowed, own)
+    engine.fleet.placement = placed(tmp_path)
+    engine.fleet.placement.gate.served(due_s=0.0, held=0)
+    before = len(borrowed.asked)
+    found = [s.logprobs_T for s in engine.score([[1, 2], [3, 4]], sampling=Sampling())]
+    assert [f.tolist() for f in found] == [[-2.0], [-4.0]] and len(borrowed.asked) == before
 
 
 def test_caps_and_aborts_reach_the_server_that_has_the_request(start: Any) -> None:
