@@ -153,10 +153,8 @@ class Fleet:
         return replace(sum(totals, EngineStats()), by_server=by_server)
 
     def count_anew(self) -> None:
-        """Resets the counters and the prefix caches of all servers."""
-        for server in self.servers:
-            server.forget_prefixes()
-            server.count_anew()
+        """Resets counters and prefix caches of all servers; one that is lost begins anew."""
+        self._all(Server.count_anew)
         self.placement.forget()
 
     def steps(self) -> Mapping[str, Steps]:

@@ -250,6 +250,18 @@ def test_a_server_too_busy_to_answer_at_first_is_asked_again(start: Any, monkeyp
     engine.submit(request("a"))
     assert finished(engine, num=1)["a"] == (expected(12), FinishReason.LENGTH)
     assert not server.slow and starts(engine) == [1]
+    monkeypatch.undo()
+    # One that dies as it warms up is not waited for: another takes its place meanwhile.
+    dying, later = Served(dies_after=1), Served()
+    url, later.url = later.url, ""  # it has chosen no port yet
+    engine = start((dying, later), Served())
+    lost, other = engine.fleet.servers
+    assert other.up and not lost.up
+    lost.process.url = url
+    while not lost.up:
+        engine.fleet.hear()
+    engine.submit(request("b"))
+    assert finished(engine, num=1)["b"][0] == expected(12) and starts(engine) == [2, 1]
 
 
 def test_a_server_that_talks_rubbish_is_started_again(start: Any) -> None:
