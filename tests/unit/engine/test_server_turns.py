@@ -26,7 +26,7 @@ class Clock:
 
 
 def turns(folder: Path, *, clock: Clock, **changes: Any) -> Turns:
-    gate = Gate(folder / "gate", clock=clock)
+    gate = Gate(folder / "new" / "gate", clock=clock)
     told: dict[str, Any] = {
         "gate": gate,
         "memory": KvBudget(blocks=100, headroom=0.2),
