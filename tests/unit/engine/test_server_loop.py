@@ -95,7 +95,6 @@ def start(tmp_path: Path) -> Iterator[Callable[..., ServerEngine]]:
             max_length=64,
             placement=Route(seats=4),
             exchange=tmp_path,
-            temporary=False,
             deltas=deltas,
             drafter=drafter or (Ngram() if drafts else None),
         )

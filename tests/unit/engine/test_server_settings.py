@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import final
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from gfcr import registry
 from gfcr.engine import server_child
@@ -19,11 +21,13 @@ from gfcr.engine.server_settings import is_served
 from gfcr.engine.vllm import Vllm
 from gfcr.engine.vllm_arguments import arguments
 from gfcr.engine.vllm_model import ModelFolder
+from gfcr.engine.vllm_server import VllmServer
 from gfcr.errors import ConfigError, EngineError
 from gfcr.speculation.base import BuiltIn
 from gfcr.speculation.ngram import Ngram
 from tests.cases import over
 from tests.commands import gfcr
+from tests.unit.engine.served import Served
 
 
 @final
@@ -131,3 +135,22 @@ def test_a_server_has_one_name_and_one_port(
     monkeypatch.setenv(server_child.PARENT, "1")
     server_child.main()
     assert taken == [True], "nobody else gets it while the server loads"
+
+
+def test_runs_that_are_given_one_place_for_weights_keep_apart_and_leave_nothing(
+    tmp_path: Path,
+) -> None:
+    model, place, servers = tmp_path / "model", tmp_path / "place", [Served(), Served()]
+    model.mkdir()
+    told = {"vocab_size": 50, "max_position_embeddings": 64}
+    (model / "config.json").write_text(json.dumps(told))
+    save_file({"w": torch.ones(2)}, model / "model.safetensors")
+    configs = [VllmServer(url=each.url, exchange=str(place)) for each in servers]
+    engines = [config.start(model=str(model), seed=0) for config in configs]
+    for number, engine in enumerate(engines):
+        engine.update_weights([("w", torch.full((2,), float(number)))], version=1)
+    assert len([*place.rglob("weights-1.safetensors")]) == 2
+    assert [each.held["w"][0].item() for each in servers] == [0, 1]
+    for each in (*engines, *servers):
+        each.close()
+    assert not [*place.iterdir()]
