@@ -142,15 +142,17 @@ def test_runs_that_are_given_one_place_for_weights_keep_apart_and_leave_nothing(
 ) -> None:
     model, place, servers = tmp_path / "model", tmp_path / "place", [Served(), Served()]
     model.mkdir()
-    told = {"vocab_size": 50, "max_position_embeddings": 64}
+    told = {"vocab_size": 50, "max_position_embeddings": 64, "num_hidden_layers": 2}
     (model / "config.json").write_text(json.dumps(told))
-    save_file({"w": torch.ones(2)}, model / "model.safetensors")
+    others = ("mtp.fc.weight", "model.layers.2.eh_proj.weight", "h.0.attn.bias")  # no trainer's
+    save_file({n: torch.ones(2) for n in ("w", *others)}, model / "model.safetensors")
+    save_file({"layers.0.wk.weight": torch.ones(2)}, model / "consolidated.safetensors")
     configs = [VllmServer(url=each.url, exchange=str(place)) for each in servers]
     engines = [config.start(model=str(model), seed=0) for config in configs]
     for number, engine in enumerate(engines):
-        engine.update_weights([("w", torch.full((2,), float(number)))], version=1)
+        engine.update_weights([("model.w", torch.full((2,), float(number)))], version=1)
     assert len([*place.rglob("weights-1.safetensors")]) == 2
-    assert [each.held["w"][0].item() for each in servers] == [0, 1]
+    assert [each.held["model.w"][0].item() for each in servers] == [0, 1]
     for each in (*engines, *servers):
         each.close()
     assert not [*place.iterdir()]
