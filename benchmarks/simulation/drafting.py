@@ -112,8 +112,8 @@ def budgeted(
         share_N=np.full(len(lengths), share),
         rate_N=np.full(len(lengths), rate),
     )
-    budget = best_budget(requests, cost=cost)
-    draft_N = np.rint(budget.proposals_N / requests.passes(budget.proposals_N))
+    budget_N = best_budget(requests, cost=cost)
+    draft_N = np.rint(budget_N / requests.passes(budget_N))
     return PerRequest(np.clip(draft_N, 0, longest).astype(np.int64))
 
 

@@ -30,6 +30,7 @@ class Gate:
         """
         path, self.clock = Path(path), clock
         if not path.is_file():
+            path.parent.mkdir(parents=True, exist_ok=True)
             draft = path.with_name(f"{path.name}.{uuid4().hex}")
             draft.write_bytes(np.array([np.inf, *[0.0] * (len(_NUMBERS) - 1)]).tobytes())
             # The other side may make it at the same time: whoever is first has made both's.

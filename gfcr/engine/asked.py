@@ -45,7 +45,9 @@ def check_whole(names: Iterable[str], *, folder: ModelFolder) -> None:
     Raises:
         EngineError: some are missing.
     """
-    if missing := folder.tensors - {*names}:
+    own = {*names}
+    # Where a checkpoint is of the bare transformer, the model has that under a name of its own.
+    if missing := folder.tensors - own - {name.partition(".")[2] for name in own}:
         raise EngineError(
             f"new weights lack {len(missing)} of the model's tensors, for example "
             f"'{min(missing)}': give all of `model.named_parameters()`."

@@ -33,8 +33,8 @@ class Request:
     slot: str = ""
     """Which of the prompt's samples the request is."""
     begun: int = 0
-    """How many of `tokens`, at their end, an earlier request of the same continuation sampled: it
-    was taken out of the engine, for new weights, and goes on in this one."""
+    """How many of `tokens`, at their end, earlier requests of the same continuation sampled, which
+    goes on in this one: it was taken out of the engine, for new weights or for a later update."""
     endless: bool = False
     """Decodes on after the end-of-sequence token, up to the cap, so that an audit reaches positions
     that few completions reach by themselves."""

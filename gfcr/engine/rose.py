@@ -44,7 +44,7 @@ class Rose(Serving):
     headroom: Share = 0.2
     """Share of `blocks` kept free for serving; rollouts that reach into it lose half of theirs."""
     stall_s: Positive = 2.0
-    """Seconds of silence after which rollouts on a borrowed server go on elsewhere."""
+    """Seconds for which serving may hold up a borrowed server before its rollouts go elsewhere."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

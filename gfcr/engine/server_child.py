@@ -25,9 +25,11 @@ def main() -> None:
         confine(cores)
     file = Path(sys.argv.pop(1))
     host = os.environ.get(HOST, _LOOPBACK)
-    with socket.socket() as free:
-        free.bind((host, 0))
-        port = free.getsockname()[1]
+    # Held open, or a connection may get the port before vLLM does; which takes it all the same.
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind((host, 0))
+    port = held.getsockname()[1]
     sys.argv += ["--host", host, "--port", str(port)]
     written = file.with_name(f"{file.name}.new")
     written.write_text(f"http://{host}:{port}")

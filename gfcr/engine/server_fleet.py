@@ -100,8 +100,8 @@ class Fleet:
         late = [s.late_s for s in self.servers if s.late_s is not None]
         soon = self._place_waiting()
         with contextlib.suppress(queue.Empty):
-            # A hung server sends no event that ends the wait: it must not outlast a time-out.
-            rest_s = _RETRY_S if soon else max(min(late, default=1.0), _RETRY_S)
+            # Silence is no event that ends the wait: what hangs or stalls is looked for in time.
+            rest_s = _RETRY_S if soon else max(min([1.0, *late]), _RETRY_S)
             self._handle(self._events.get(timeout=rest_s))
         for _ in range(self._events.qsize()):  # nobody else takes from it
             self._handle(self._events.get())
@@ -133,8 +133,8 @@ class Fleet:
         """Spreads requests that do not stream over the servers; answers are in the given order."""
         answers: dict[int, Any] = {}
         while left := [i for i in range(len(bodies)) if i not in answers]:
-            self._await(lambda: any(s.up for s in self.servers))
-            up = [s for s in self.servers if s.up]
+            self._await(lambda: bool(self.placement.scoring(self.servers)))
+            up = self.placement.scoring(self.servers)
             shares = [left[n :: len(up)] for n in range(len(up))]
             # All servers are asked before any answer is awaited, so that they work side by side.
             asked = [
@@ -153,10 +153,8 @@ class Fleet:
         return replace(sum(totals, EngineStats()), by_server=by_server)
 
     def count_anew(self) -> None:
-        """Resets the counters and the prefix caches of all servers."""
-        for server in self.servers:
-            server.forget_prefixes()
-            server.count_anew()
+        """Resets counters and prefix caches of all servers; one that is lost begins anew."""
+        self._all(Server.count_anew)
         self.placement.forget()
 
     def steps(self) -> Mapping[str, Steps]:

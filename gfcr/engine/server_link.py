@@ -238,7 +238,8 @@ class Server:
         return bool(self._wire.ask("/reset_prefix_cache", {})["success"])
 
     def count_anew(self) -> None:
-        """Resets its counters."""
+        """Resets its counters, and empties its prefix cache."""
+        self.forget_prefixes()
         self._then = self._now = self._counted()
 
     def asking(self, path: str, bodies: Sequence[dict[str, Any]]) -> Future[list[Any]]:

@@ -50,7 +50,6 @@ class ServerEngine:
         max_length: int,
         placement: Placement,
         exchange: Path,
-        temporary: bool,
         drafter: Drafter | None = None,
         deltas: "torch.dtype | None" = None,
     ) -> None:
@@ -62,8 +61,7 @@ class ServerEngine:
             folder: the model they serve.
             max_length: most tokens of a sequence.
             placement: which server a request goes to.
-            exchange: folder for weights, which the servers see under the same path.
-            temporary: whether that folder is deleted when the engine is closed.
+            exchange: folder for weights, under the same path for all servers; `close` deletes it.
             drafter: the drafter that they run.
             deltas: dtype in which weight deltas are sent, see `Outbox`.
 
@@ -76,7 +74,7 @@ class ServerEngine:
         )
         self._check = partial(asked.check, vocab=folder.vocab, max_length=max_length)
         self.max_length, self._drafts = max_length, drafter is not None
-        self._exchange, self._temporary = exchange, temporary
+        self._exchange = exchange
         self._outbox = Outbox(exchange, deltas=deltas)
         self._live: dict[str, Flight] = {}
         self._deltas: list[Delta] = []
@@ -114,9 +112,9 @@ class ServerEngine:
         self._send(request, logprobs=self._drafting.begin(request))
 
     def step(self) -> Sequence[Delta]:
-        """See `Engine.step`. Returns all deltas since the last step, waiting for the first."""
+        """See `Engine.step`. Returns all deltas since the last step; none where all are silent."""
         begun = time.perf_counter()
-        while self._live and not self._deltas:
+        if self._live and not self._deltas:
             self.fleet.hear()
         if self._deltas:
             self._drafting.look(running=len(self._live))
@@ -183,8 +181,7 @@ class ServerEngine:
         """See `Engine.close`. Servers that gfcr did not start keep running."""
         self._live.clear()
         self.fleet.close()
-        if self._temporary:
-            shutil.rmtree(self._exchange, ignore_errors=True)
+        shutil.rmtree(self._exchange, ignore_errors=True)
 
     # ------------------------------------------------------------ within
 

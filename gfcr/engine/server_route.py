@@ -34,6 +34,10 @@ class Placement(ABC):
         """Returns requests that must leave their server; each is placed again by `choose`."""
         return ()
 
+    def scoring(self, servers: Sequence[Server]) -> Sequence[Server]:
+        """Returns the servers that scores are asked of."""
+        return [server for server in servers if server.up]
+
 
 @final
 class Route(Placement):

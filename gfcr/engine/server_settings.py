@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Final
+from uuid import uuid4
 
 from gfcr import registry
 from gfcr.engine import vllm_speculation
@@ -35,8 +36,8 @@ class Serving(Settings):
 
     beside: ClassVar[bool] = True
     exchange: Text = ""
-    """Folder for weight files, which all servers must see under the same path; empty makes a
-    temporary one."""
+    """Folder in which a run makes one for its weights; all servers must see it under the same path.
+    Empty is that of temporary files."""
     deltas: bool = False
     """Whether servers are sent what changed since the last sync, in the dtype that they serve, in
     place of all weights (ROSE, 2605.06534). Bit for bit the same; in bfloat16, at the learning
@@ -90,8 +91,10 @@ class Serving(Settings):
         self.check(drafter)
         if drafter is not None:
             drafter.check(Target(folder=folder.path, vocab=folder.vocab, max_length=max_length))
-        placed = self.exchange or os.environ.get(EXCHANGE)
-        exchange = Path(placed or tempfile.mkdtemp(prefix="gfcr-server-")).resolve()
+        # Trials of a study run side by side, and may be given one place for all.
+        own = self.exchange and f"{self.exchange}/gfcr-{uuid4().hex}"
+        own = own or os.environ.get(EXCHANGE) or tempfile.mkdtemp(prefix="gfcr-server-")
+        exchange = Path(own).resolve()
         exchange.mkdir(parents=True, exist_ok=True)
         told = arguments(self, folder=folder, max_length=max_length, seed=seed, drafter=drafter)
         events: Events = queue.SimpleQueue()
@@ -113,7 +116,6 @@ class Serving(Settings):
             max_length=max_length,
             placement=self._placement(),
             exchange=exchange,
-            temporary=not self.exchange,
             drafter=drafter,
             deltas=getattr(import_module("torch"), self.dtype) if self.deltas else None,
         )

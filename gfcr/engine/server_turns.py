@@ -42,7 +42,7 @@ class Turns(Placement):
             memory: budget of the borrowed device's KV cache.
             borrowed: number of borrowed servers, which come first.
             seats: most rollouts that a server is sent at a time.
-            stall_s: seconds of silence after which a borrowed server has lost its rollouts.
+            stall_s: seconds behind a shut gate after which a borrowed server loses its rollouts.
             clock: time in seconds, the same clock as `Server.heard_s`.
         """
         self.gate, self.memory = gate, memory
@@ -69,10 +69,17 @@ class Turns(Placement):
         held = {key: blocks(flight) for key, flight in named.items()}
         gone = {*self.memory.look(serving=self._serving(), held=held)}
         for server in servers[: self._borrowed]:
-            if server.up and server.flights and self._clock() - server.heard_s > self._stall_s:
+            num = len(server.flights)
+            silent = server.up and num and self._clock() - server.heard_s > self._stall_s
+            # One that is silent while its gate is open hangs, which is for its time-out to end.
+            if silent and not self.gate.tokens(least=num, most=num):
                 gone.update(server.flights)
         self.rerouted += len(gone)
         return [named[key] for key in named if key in gone]
+
+    def scoring(self, servers: Sequence[Server]) -> Sequence[Server]:
+        """See `Placement.scoring`: serving may hold up a borrowed one beyond any time-out."""
+        return super().scoring(servers[self._borrowed :])
 
     def forget(self) -> None:
         """See `Placement.forget`. The rollouts' share of memory may grow again."""

@@ -7,7 +7,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, final
 
 from gfcr.engine.weights_delta import decode, encode
-from gfcr.engine.weights_file import digest_of, packed, read, unpacked, write
+from gfcr.engine.weights_file import digest_of, packed, read, write
 from gfcr.errors import EngineError
 
 if TYPE_CHECKING:
@@ -135,7 +135,9 @@ def received(
 
     data = read(path)
     if base is None:
-        return unpacked(data, digest=digest, path=path)
+        if digest_of(data) != digest:
+            raise EngineError(f"weights {path} are not those that were written: sync them again.")
+        return load(data)
     try:
         found = decode(base, delta=load(data))
         whole = digest_of(packed(found.items()))

@@ -5,6 +5,7 @@ import contextlib
 import itertools
 import json
 import queue
+import resource
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -73,6 +74,7 @@ class Wire:
             events: queue for what the streams deliver.
             timeout_s: for any single answer. A stream may take longer: it waits for other requests.
         """
+        _open_many()
         self.events, self._timeout_s = events, timeout_s
         self.url = ""
         """Base URL of the server, such as `http://127.0.0.1:8000`; empty until it is known."""
@@ -237,6 +239,12 @@ class Wire:
         self._tasks.clear()
         if self._session is not None:
             await self._session.close()
+
+
+def _open_many() -> None:
+    """Lets this process have as many files open as it may: each request in flight is one."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _read(key: str, said: Mapping[str, Any], *, asked: int) -> Event:

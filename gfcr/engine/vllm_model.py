@@ -1,12 +1,19 @@
 """Facts about a model folder and counters of steps for the vLLM adapter; imports no vllm."""
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast, final
+from typing import Any, Final, cast, final
 
 from gfcr.engine.base import EngineStats
 from gfcr.errors import EngineError
 from gfcr.process.tokenizer import ends_of, read_json
+
+_OTHERS: Final = re.compile(r"inv_freq$|\.att(?:n|ention)\.(?:masked_)?bias$|(?:^|\.)mtp")
+"""Tensors that no trainer loads: what it computes, and heads for further tokens."""
+_LAYER: Final = re.compile(r"(?:^|\.)layers\.(\d+)\.")
+"""Layers behind the model's last one are such heads, too."""
 
 
 @final
@@ -16,7 +23,7 @@ class ModelFolder:
 
     path: Path
     tensors: frozenset[str]
-    """Names of the tensors that a weight sync must bring (a tied output head is not among them)."""
+    """Names of the tensors that a weight sync must bring, which are those that a trainer loads."""
     eos: tuple[int, ...]
     """End-of-sequence tokens that model, generation config or tokenizer declare."""
     max_positions: int | None
@@ -46,7 +53,7 @@ def open_folder(model: str) -> ModelFolder:
     text = cast("dict[str, Any]", config.get("text_config") or config)
     return ModelFolder(
         path=path,
-        tensors=_tensors(path, tied=bool(text.get("tie_word_embeddings", True))),
+        tensors=_tensors(path, text=text),
         eos=tuple(sorted(ends_of(path))),
         max_positions=text.get("max_position_embeddings"),
         vocab=int(text["vocab_size"]),
@@ -71,17 +78,28 @@ def room_of(folder: ModelFolder, *, asked: int | None) -> int:
     return found
 
 
-def _tensors(path: Path, *, tied: bool) -> frozenset[str]:
+def _tensors(path: Path, *, text: Mapping[str, Any]) -> frozenset[str]:
+    names = _names(path)
+    if text.get("tie_word_embeddings", True):
+        names.discard("lm_head.weight")
+    layers = int(text.get("num_hidden_layers") or len(names))
+    behind = {n for n in names if (layer := _LAYER.search(n)) and int(layer[1]) >= layers}
+    return frozenset(n for n in names - behind if not _OTHERS.search(n))
+
+
+def _names(path: Path) -> set[str]:
+    """Returns the names in the files that transformers reads; others may be of other formats."""
     from safetensors import safe_open
 
+    whole, index = path / "model.safetensors", path / "model.safetensors.index.json"
+    if index.is_file() and not whole.is_file():
+        return {*read_json(index)["weight_map"]}
     names: set[str] = set()
-    for file in path.glob("*.safetensors"):
+    for file in [whole] if whole.is_file() else path.glob("*.safetensors"):
         opened: Any = safe_open(file, framework="np")
         with opened as tensors:
             names.update(tensors.keys())
-    if tied:
-        names.discard("lm_head.weight")
-    return frozenset(n for n in names if not n.endswith("inv_freq"))
+    return names
 
 
 def drafts_of(stats: Any) -> EngineStats:

@@ -1,9 +1,9 @@
 """A version of the policy's weights as a file that is either complete or absent."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gfcr.errors import EngineError
 
@@ -43,17 +43,3 @@ def read(path: Path) -> bytes:
             f"weights {path} cannot be read ({error}): the server needs the folder that the run "
             "writes them to, under the same path."
         ) from error
-
-
-def unpacked(data: bytes, *, digest: str, path: Path) -> "Mapping[str, torch.Tensor]":
-    """Unpacks the tensors of a weight file by checkpoint name.
-
-    Raises:
-        EngineError: the file's digest is not the one that was announced.
-    """
-    from safetensors.torch import load
-
-    if digest_of(data) != digest:
-        raise EngineError(f"weights {path} are not those that were written: sync them again.")
-    found: dict[str, Any] = load(data)
-    return found

@@ -29,6 +29,11 @@ class Columns:
         """The number of tokens it may still gain under its cap."""
         return self.sampling.max_tokens - len(self.tokens)
 
+    @property
+    def _sampled_last(self) -> int:
+        """The number of tokens at the end that the policy sampled, all those behind any others."""
+        return next((n for n, own in enumerate(reversed(self.mask)) if not own), len(self.mask))
+
     def _clear(self) -> None:
         self.tokens: list[int] = []
         self.logprobs: list[float] = []

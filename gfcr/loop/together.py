@@ -1,6 +1,5 @@
 """Completions that are scored in one call, for rewards that compare them with one another."""
 
-import re
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast, final
 from gfcr.errors import described, shown
 from gfcr.loop.coroutine import Pending
 from gfcr.tasks.base import Asked, Task, Verdict
+from gfcr.values.names import natural
 
 if TYPE_CHECKING:
     from gfcr.loop.pool import ProcessPool
@@ -38,11 +38,6 @@ class _Call(NamedTuple):
     """Set where one completion is asked alone; its score is then of no use."""
     final: bool = False
     """Whether those that fail alone are left out already."""
-
-
-def in_order(place: str) -> list[Any]:
-    """Returns a rollout's id with its numbers as numbers: groups and slots sort as they began."""
-    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", place)]
 
 
 def verify_all(task: Task, asked: Sequence[Asked]) -> list[Any]:
@@ -174,4 +169,4 @@ class Together:
 
 
 def _sorted(waiting: Iterable[Waiting]) -> list[Waiting]:
-    return sorted(waiting, key=lambda each: in_order(each.place))
+    return sorted(waiting, key=lambda each: natural(each.place))

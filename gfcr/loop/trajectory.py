@@ -57,8 +57,9 @@ class LiveTrajectory(Columns):
         self._text: str | None = None
         """The text that the verifier was shown."""
         self._wait: Pending[Sampled] | None = None
-        self._from = self._until = 0
-        """Token counts at which the continuation being sampled begins, and at which it must end."""
+        self._from = self._until = self._since = 0
+        """Token counts at which the continuation being sampled begins, and must end, and from
+        which on an earlier update had sampled it."""
         self._stops: tuple[int, ...] = ()
         self._ends = True
         siblings.append(self)
@@ -77,6 +78,7 @@ class LiveTrajectory(Columns):
     ) -> Pending[Sampled]:
         assert self._wait is None, "a trajectory samples one continuation at a time"
         wait, self._from = Pending[Sampled](owner=self), len(self.tokens)
+        self._since = self._from - (0 if self.turns or self.parent else self._sampled_last)
         if self.finish is None and self._room <= 0:
             self._end(FinishReason.LENGTH)
         if self.finish is not None:
@@ -103,7 +105,7 @@ class LiveTrajectory(Columns):
             draft_budget=job.draft_budget,
             prompt_id=self._prompt.id,
             slot=name,
-            begun=len(self.tokens) - self._from,
+            begun=len(self.tokens) - self._since,
         )
         self.turns += 1
         return request

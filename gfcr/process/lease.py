@@ -59,7 +59,7 @@ class Lease:
     def enter(self, kind: Kind) -> None:
         """Ends the present sub-stage, asks for cores for the next one, and waits for the grant."""
         self.ask(kind)
-        while self._row[_GRANTED] < self._row[_ASKED]:
+        while self.waits:
             self._sleep(_POLL_S)
         self.look()
 

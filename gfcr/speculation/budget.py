@@ -84,22 +84,11 @@ class Saturation:
         return -(self.lengths_N / self.rate_N) * logs_N
 
 
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
-    """Draft budgets that minimise J, and the cost they reach."""
+def best_budget(requests: Saturation, *, cost: PassCost) -> Reals:
+    """Returns the drafted tokens over each request's life, (N,), that minimise J.
 
-    proposals_N: Reals
-    """Drafted tokens over each request's whole life."""
-    forward_passes: float
-    seconds: float
-    """J, without the part that no budget changes."""
-
-
-def best_budget(requests: Saturation, *, cost: PassCost) -> Budget:
-    """Returns the budgets that minimise J: closed form inside, a search over N_fwd outside.
-
-    J is convex in N_fwd, so that a bounded scalar search finds its minimum.
+    Closed form inside, a search over N_fwd outside: J is convex in N_fwd, so that a bounded scalar
+    search finds its minimum.
     """
     longest = float(requests.lengths_N.max())
     shortest = float((requests.lengths_N * (1 - requests.share_N)).max())
@@ -110,9 +99,7 @@ def best_budget(requests: Saturation, *, cost: PassCost) -> Budget:
 
     # The bounded search tries no end of its range, and `longest` means to draft nothing.
     best = min((_search(total, low=shortest, high=longest), longest), key=total)
-    return Budget(
-        proposals_N=requests.proposals(best), forward_passes=best, seconds=float(total(best))
-    )
+    return requests.proposals(best)
 
 
 def _search(total: Callable[[float], float], *, low: float, high: float) -> float:

@@ -1,6 +1,6 @@
 """A drafter's memory of rollouts: sequences by problem, over a sliding window of visits."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -73,12 +73,6 @@ class History:
         problem = self._problems.get(key)
         return problem.tree if problem else None
 
-    def entries(self) -> Iterator[tuple[str, Entry]]:
-        """Yields all entries: keys in order of their last visit, entries from old to new."""
-        for key, problem in self._problems.items():
-            for entry in problem.entries:
-                yield key, entry
-
     def add(self, key: str, *, tokens_T: NDArray[np.integer[Any]]) -> None:
         """Remembers a sequence under a key; the next proposal may use it."""
         self._put(key, Entry(visit=self._visit, tokens_T=np.array(tokens_T, np.int32)))
@@ -97,9 +91,12 @@ class History:
         self._shrink(visited)
 
     def arrays(self) -> dict[str, Any]:
-        """Returns the content as arrays: all tokens in one; key, visit, length by sequence S."""
+        """Returns the content as arrays: all tokens in one; key, visit, length by sequence S.
+
+        Keys are in the order of their last visit, sequences from old to new.
+        """
         names = {key: i for i, key in enumerate(self._problems)}
-        entries = list(self.entries())
+        entries = [(key, e) for key, problem in self._problems.items() for e in problem.entries]
         parts = [e.tokens_T for _, e in entries]
         return {
             "names": list(names),

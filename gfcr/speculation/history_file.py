@@ -4,7 +4,6 @@ import hashlib
 import json
 import logging
 import os
-import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -58,15 +57,7 @@ class HistoryFile:
             return None
         try:
             head, arrays = _parse(self._path)
-        except (
-            OSError,
-            EOFError,
-            ValueError,
-            KeyError,
-            TypeError,
-            RuntimeError,
-            zipfile.BadZipFile,
-        ) as error:
+        except Exception as error:  # of half a dozen kinds, as the bytes are
             aside = _set_aside(self._path)
             self.set_aside += 1
             log.warning(

@@ -10,7 +10,6 @@ import logging
 import os
 import subprocess
 import tempfile
-import time
 import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -53,7 +52,6 @@ class Course:
 class Learnt:
     """The outcome of one round of training."""
 
-    round: int
     weights: Path
     """File with all tensors of the draft model, by their names in a checkpoint."""
     optimizer: Path
@@ -130,7 +128,6 @@ class Learner:
         self._told = [n for n in self._told if n > newest]
         told = json.loads((self.folder / f"learnt-{newest}.json").read_text())
         learnt = Learnt(
-            round=newest,
             weights=self.folder / f"learnt-{newest}.safetensors",
             optimizer=self.folder / f"learnt-{newest}.optimizer",
             **told,
@@ -146,18 +143,6 @@ class Learner:
             number = int(file.stem.removeprefix("learnt-"))
             if file not in kept and number not in self._told:
                 file.unlink(missing_ok=True)
-
-    def wait(self, seconds: float) -> bool:
-        """Waits at most `seconds` until all rounds are finished; returns whether they are.
-
-        Only measurements use this: a run never waits.
-        """
-        until = time.monotonic() + seconds
-        while self.alive and self._told and time.monotonic() < until:
-            if (self.folder / f"learnt-{self._told[-1]}.json").exists():
-                return True
-            time.sleep(0.01)
-        return not self._told
 
     def stop(self) -> None:
         """Ends the process; the next call of `teach` starts it again."""

@@ -247,8 +247,8 @@ class Limits:
         # A pass that is saved saves its own tokens too: one for each request still running.
         alive = float(left_N.sum() / left_N.max())
         cost = PassCost(base_s=self.cost.seconds(tokens=alive), token_s=self.cost.token_s)
-        best = best_budget(requests, cost=cost)
-        per_pass_N = best.proposals_N / np.maximum(requests.passes(best.proposals_N), 1.0)
+        best_N = best_budget(requests, cost=cost)
+        per_pass_N = best_N / np.maximum(requests.passes(best_N), 1.0)
         return {
             a.row.request_id: self._reach(self.acceptance[a.warm], float(per_pass))
             for a, per_pass in zip(asks, per_pass_N, strict=True)

@@ -8,7 +8,6 @@ because a sibling's next token was another one, or preferred because it ended fi
 fresh draw any more.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, final
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from gfcr.speculation.base import Law, Row
 from gfcr.types import Ints
+from gfcr.values.names import natural
 
 Tokens: TypeAlias = NDArray[np.integer[Any]]
 Context: TypeAlias = tuple[bytes, float, float, int, float]
@@ -146,9 +146,4 @@ def common(one_T: Tokens, other_T: Tokens) -> int:
 
 def in_order(responses: Iterable[Response]) -> list[Response]:
     """Sorts by the order in which requests began; the order of their ends would tell lengths."""
-
-    def natural(response: Response) -> list[tuple[int, str]]:
-        words = re.split(r"(\d+)", response.request_id)
-        return [(int(w), "") if w.isdigit() else (0, w) for w in words]
-
-    return sorted(responses, key=natural)
+    return sorted(responses, key=lambda response: natural(response.request_id))

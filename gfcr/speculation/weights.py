@@ -1,8 +1,7 @@
 """Drafters with weights of their own, whose folder must exist and fit the target model."""
 
 import json
-from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,10 +49,6 @@ class DraftWeights(BuiltIn):
                 "tokenizer."
             )
         self._check_tokenizer(target)
-
-    @abstractmethod
-    def settings(self) -> Mapping[str, Any]:
-        """See `BuiltIn.settings`."""
 
     def _check_tokenizer(self, target: Target) -> None:
         if target.folder is None:

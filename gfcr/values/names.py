@@ -1,7 +1,7 @@
-"""Checks the names that users give to studies and arms; a name is never a path."""
+"""Checks the names that users give to studies and arms, which are never paths, and sorts names."""
 
 import re
-from typing import Final
+from typing import Any, Final
 
 from gfcr.errors import ConfigError
 
@@ -26,6 +26,11 @@ def check(name: str, *, key: str) -> str:
         shown = name if len(name) <= LONGEST else f"{name[:LONGEST]}..."
         raise ConfigError(f"{key}={shown!r} is not allowed as a name: give {_ALLOWED}.")
     return name
+
+
+def natural(name: str) -> list[Any]:
+    """Returns what names are sorted by, so that numbers in them come in their order."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
 
 
 def of_object(address: str) -> str:

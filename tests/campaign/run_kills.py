@@ -8,6 +8,7 @@ twice or trained on twice, and no policy is older than the schedule allows.
 """
 
 import argparse
+import os
 import signal
 import subprocess
 import sys
@@ -37,8 +38,9 @@ LIMIT = 300.0
 
 
 def syncs(exchange: Path) -> set[str]:
-    """The folders of weights that lie there, which are new with each sync."""
-    return {entry.name for entry in exchange.iterdir()} if exchange.is_dir() else set()
+    """The files of weights that lie there, which are new with each sync."""
+    found = ((place, name) for place, _, names in os.walk(exchange) for name in names)
+    return {f"{place}/{name}" for place, name in found if name.startswith("weights-")}
 
 
 def killed(file: Path, *, exchange: Path, after: int, pause: float) -> bool:

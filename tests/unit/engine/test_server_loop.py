@@ -1,10 +1,13 @@
 """The loop on a server: what was asked comes back whole, whatever becomes of the server."""
 
+import os
 import queue
+import resource
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +15,16 @@ import numpy as np
 import pytest
 import torch
 
+from gfcr.cluster.gate import Gate
+from gfcr.cluster.memory import KvBudget
 from gfcr.engine import server_wire
-from gfcr.engine.base import Request
+from gfcr.engine.base import Delta, Request
 from gfcr.engine.server_link import Drafts, Server
 from gfcr.engine.server_loop import ServerEngine
 from gfcr.engine.server_merge import TailMerge
 from gfcr.engine.server_route import Route
 from gfcr.engine.server_steps import by_request
+from gfcr.engine.server_turns import Turns
 from gfcr.engine.server_weights import received
 from gfcr.engine.server_wire import Events
 from gfcr.engine.vllm_model import ModelFolder
@@ -89,7 +95,6 @@ def start(tmp_path: Path) -> Iterator[Callable[..., ServerEngine]]:
             max_length=64,
             placement=Route(seats=4),
             exchange=tmp_path,
-            temporary=False,
             deltas=deltas,
             drafter=drafter or (Ngram() if drafts else None),
         )
@@ -99,6 +104,12 @@ def start(tmp_path: Path) -> Iterator[Callable[..., ServerEngine]]:
     yield start
     for each in opened:
         each.close()
+
+
+def placed(folder: Path) -> Turns:
+    """The first of two servers is on a device that serves, whose gate is open."""
+    gate, memory = Gate(folder / "gate"), KvBudget(blocks=100)
+    return Turns(gate=gate, memory=memory, borrowed=1, seats=4, stall_s=0.1)
 
 
 def starts(engine: ServerEngine) -> list[int]:
@@ -142,6 +153,25 @@ def finished(engine: ServerEngine, *, num: int) -> dict[str, tuple[list[int], Fi
     return done
 
 
+def heard(engine: ServerEngine) -> Sequence[Delta]:
+    """What the first step says that says anything."""
+    while not (said := engine.step()):
+        pass
+    return said
+
+
+@contextmanager
+def files(num: int) -> Iterator[None]:
+    """Lets this process open so many files more, as a shell does that allows it more if it asks."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = len(os.listdir("/proc/self/fd")) + num
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
 def test_requests_come_back_whole_and_are_told_apart(start: Any) -> None:
     server = Served()
     engine = start(server)
@@ -160,7 +190,13 @@ def test_requests_come_back_whole_and_are_told_apart(start: Any) -> None:
     assert finished(engine, num=1)["c"][0] == expected(2) and starts(engine) == [1]
     server.numberless = True
     engine.submit(request("d", cap=1))
-    assert "are the weights sound?" in str(engine.step()[0].problem)
+    assert "are the weights sound?" in str(heard(engine)[0].problem)
+    with files(40):
+        engine = start(Served(slow_s=0.2))
+        for i in range(100):
+            engine.submit(request(f"r{i}", cap=3))
+        found = finished(engine, num=100)
+    assert all(tokens == expected(3) for tokens, _ in found.values()) and starts(engine) == [1]
 
 
 def test_a_server_that_dies_is_started_again_and_no_token_is_lost_or_heard_twice(
@@ -186,13 +222,24 @@ def test_a_server_that_dies_is_started_again_and_no_token_is_lost_or_heard_twice
     assert len({body["sampling_params"]["seed"] for body in resent}) == 4
 
 
-def test_a_server_that_hangs_is_started_again(start: Any) -> None:
+def test_a_server_that_hangs_is_started_again_and_one_that_waits_is_not(
+    start: Any, tmp_path: Path
+) -> None:
     first, second = Served(), Served()
     engine = start((first, second), timeout_s=0.5)
     first.hangs_after = first.pieces + 6
     engine.submit(request("a"))
     assert finished(engine, num=1) == {"a": (expected(12), FinishReason.LENGTH)}
     assert starts(engine) == [2]
+    borrowed, own = Served(), Served()
+    engine = start(borrowed, own)
+    engine.fleet.placement = turns = placed(tmp_path)
+    borrowed.hangs_after = borrowed.pieces
+    engine.submit(request("b"))
+    turns.gate.served(due_s=0.0, held=0)
+    assert not engine.step(), "silence holds up nobody"
+    assert finished(engine, num=1)["b"] == (expected(12), FinishReason.LENGTH)
+    assert starts(engine) == [1, 1] and told(own) == ["b"]
 
 
 def test_a_server_too_busy_to_answer_at_first_is_asked_again(start: Any, monkeypatch: Any) -> None:
@@ -202,6 +249,18 @@ def test_a_server_too_busy_to_answer_at_first_is_asked_again(start: Any, monkeyp
     engine.submit(request("a"))
     assert finished(engine, num=1)["a"] == (expected(12), FinishReason.LENGTH)
     assert not server.slow and starts(engine) == [1]
+    monkeypatch.undo()
+    # One that dies as it warms up is not waited for: another takes its place meanwhile.
+    dying, later = Served(dies_after=1), Served()
+    url, later.url = later.url, ""  # it has chosen no port yet
+    engine = start((dying, later), Served())
+    lost, other = engine.fleet.servers
+    assert other.up and not lost.up
+    lost.process.url = url
+    while not lost.up:
+        engine.fleet.hear()
+    engine.submit(request("b"))
+    assert finished(engine, num=1)["b"][0] == expected(12) and starts(engine) == [2, 1]
 
 
 def test_a_server_that_talks_rubbish_is_started_again(start: Any) -> None:
@@ -455,7 +514,7 @@ def test_what_cannot_be_is_refused(start: Any) -> None:
     server.refuses = "no such parameter"
     engine.submit(request("b"))
     with pytest.raises(EngineError, match=r"refused request 'b'.*no such parameter"):
-        engine.step()
+        heard(engine)
 
 
 def test_speculation_is_counted_and_budgets_are_told(start: Any) -> None:
@@ -536,10 +595,10 @@ def test_what_is_aborted_is_learnt_from_up_to_there(start: Any) -> None:
     drafter = Learns()
     engine = start(Served(), drafter=drafter)
     engine.submit(request("a", cap=40))
-    heard = engine.step()
+    said = heard(engine)
     engine.abort(["a"])
     ((row, law),) = drafter.ended
-    made = sum(len(d.tokens) for d in heard)
+    made = sum(len(d.tokens) for d in said)
     assert law is not None and len(row.tokens_T) - len(PROMPT) == len(law.ids_TM) >= made > 0
 
 
@@ -646,13 +705,20 @@ def test_when_one_of_a_pool_dies_the_others_go_on_with_its_requests(start: Any, 
     assert successor.version == "5" and successor.digest == other.digest
 
 
-def test_scores_survive_a_server(start: Any) -> None:
+def test_scores_survive_a_server_and_wait_for_none(start: Any, tmp_path: Path) -> None:
     dying, other, successor = Served(), Served(), Served()
     engine = start((dying, successor), other)
     dying.cuts = True
     found = [s.logprobs_T for s in engine.score([[1, 2], [3, 4], [5, 6]], sampling=Sampling())]
     assert [f.tolist() for f in found] == [[-2.0], [-4.0], [-6.0]]
     assert starts(engine) == [2, 1]
+    borrowed, own = Served(), Served()
+    engine = start(borrowed, own)
+    engine.fleet.placement = placed(tmp_path)
+    engine.fleet.placement.gate.served(due_s=0.0, held=0)
+    before = len(borrowed.asked)
+    found = [s.logprobs_T for s in engine.score([[1, 2], [3, 4]], sampling=Sampling())]
+    assert [f.tolist() for f in found] == [[-2.0], [-4.0]] and len(borrowed.asked) == before
 
 
 def test_caps_and_aborts_reach_the_server_that_has_the_request(start: Any) -> None:

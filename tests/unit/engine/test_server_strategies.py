@@ -46,7 +46,6 @@ def engine(tmp_path: Path) -> Iterator[ServerEngine]:
         max_length=LENGTH,
         placement=Route(seats=64),
         exchange=tmp_path,
-        temporary=False,
     )
     with closing(made):
         yield made

@@ -26,7 +26,7 @@ class Clock:
 
 
 def turns(folder: Path, *, clock: Clock, **changes: Any) -> Turns:
-    gate = Gate(folder / "gate", clock=clock)
+    gate = Gate(folder / "new" / "gate", clock=clock)
     told: dict[str, Any] = {
         "gate": gate,
         "memory": KvBudget(blocks=100, headroom=0.2),
@@ -62,9 +62,12 @@ def test_what_stalls_on_borrowed_capacity_goes_on_elsewhere(tmp_path: Path) -> N
     clock = Clock()
     route = turns(tmp_path, clock=clock)
     servers = [Server(heard_s=9.0).add("a", "b"), Server(heard_s=0.0).add("own")]
+    route.gate.served(due_s=9.5, held=0)
     assert route.evicted(servers) == []
     clock.now = 11.5
     assert [f.key for f in route.evicted(servers)] == ["a", "b"] and route.rerouted == 2
+    route.gate.served(due_s=INF, held=0)
+    assert route.evicted(servers) == [], "what nobody holds up hangs, and would come back to it"
     down = [Server(up=False, heard_s=0.0).add("a"), Server()]
     assert route.evicted(down) == [], "whoever starts it again has them"
 

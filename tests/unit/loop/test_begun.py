@@ -263,6 +263,10 @@ def test_a_resumed_group_goes_on_from_its_partial_rollouts(done: bool) -> None:
     steps(on, 4 if done else 2)
     begun = carried(on, to)
     assert [b.going is None for b in begun] == [done, False]
+    prompts = {prompt.id: prompt.tokens for prompt in TRAIN}
+    for request in (running.request for running in to.floor.engine._queue):
+        had = len(request.tokens) - len(prompts[request.prompt_id])
+        assert request.begun == had > 0, "drafters are told how far it is"
     groups = to.runner.finish()
     assert [g.id for g in groups] == ["g0", "g1"]
     for group, before in zip(groups, begun, strict=True):
