@@ -138,11 +138,15 @@ def test_an_answer_that_nobody_could_score_cost_as_much_as_another(tmp_path: Pat
 def test_a_budget_that_ends_runs_early_bounds_what_they_cost(tmp_path: Path) -> None:
     study = load(tmp_path)
     finished(study, scores={arm: scores(np.random.default_rng(0), seeds=2) for arm in study.arms})
-    # An update costs 1000 tokens and 10 s: the third one uses up either budget.
-    for budget in ({"generated_tokens": 2500}, {"seconds": 25.0}):
+    # An update costs 1000 tokens and 10 s, an evaluation 5 s: the third one uses up either budget.
+    for budget in ({"generated_tokens": 2500}, {"seconds": 28.0}):
         plan = planning.plan(load(tmp_path, budget=budget, seeds=[2], trainer={"name": "dry"}))
         (arm, _) = plan.arms
         assert (arm.updates, arm.tokens, arm.bounded) == (3, pytest.approx(4000), True)
+    often = {"budget": {"seconds": 34.0}, "evaluation": {"prompts": 8, "every": 1}}
+    arm = planning.plan(load(tmp_path, **often, seeds=[2])).arms[0]
+    # 5 s before training, then 15 s with each update: what evaluations take is of the budget too.
+    assert (arm.updates, arm.seconds) == (2, pytest.approx(35))
     free = planning.plan(load(tmp_path, budget={"verifier_calls": 1}, seeds=[2]))
     assert (free.arms[0].updates, free.arms[0].bounded) == (6, True), "of its cost nothing is known"
 
