@@ -33,7 +33,9 @@ def bounds_of(*tables: Table, declared: Bounds | None = None) -> Bounds:
     """
 
     def inside(bounds: Bounds) -> bool:
-        return all(bool(((t >= bounds[0]) & (t <= bounds[1])).all()) for t in tables)
+        # The mean of several scores at a bound may lie beyond it by rounding.
+        low, high = bounds[0] - ROUNDING * abs(bounds[0]), bounds[1] + ROUNDING * abs(bounds[1])
+        return all(bool(((t >= low) & (t <= high)).all()) for t in tables)
 
     wanted = SHARE if declared is None else declared
     return wanted if inside(wanted) else UNBOUNDED

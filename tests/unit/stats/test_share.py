@@ -62,6 +62,10 @@ def test_rewards_beyond_0_and_1_have_the_t_interval_and_declared_bounds_are_kept
     assert free.high - free.value == pytest.approx(free.value - free.low)
     inside = mean_interval([[-1, 1], [-1, -1], [-1, 1]], bounds=(-1.0, 1.0))
     assert -1 <= inside.low < inside.value < inside.high <= 1
+    # Three times -0.1 has a mean below it.
+    rounded = np.full((2, 3), np.nextafter(-0.1, -1.0))
+    assert bounds_of(rounded, declared=(-0.1, 1.0)) == (-0.1, 1.0)
+    assert mean_interval(rounded, bounds=(-0.1, 1.0)).low == -0.1
     # A declaration that the scores contradict bounds nothing.
     assert mean_interval(scores, bounds=(0.0, 1.0)) == free
 
