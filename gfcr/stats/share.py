@@ -44,7 +44,7 @@ def bounds_of(*tables: Table, declared: Bounds | None = None) -> Bounds:
 def mean_interval(scores: ArrayLike, *, bounds: Bounds | None = None) -> Interval | None:
     """Returns the mean with its 95 % interval; None with fewer than two seeds.
 
-    `share_interval`'s for bounded scores, else the t interval of `mean_error`.
+    `share_interval`'s between two bounds, else the t interval of `mean_error`, cut at one bound.
 
     Args:
         scores: `(S,)` or `(S, P)`.
@@ -55,7 +55,7 @@ def mean_interval(scores: ArrayLike, *, bounds: Bounds | None = None) -> Interva
         return None
     low, high = bounds_of(scores_SP, declared=bounds)
     if high - low == inf:
-        return mean_error(scores_SP).interval()
+        return mean_error(scores_SP).interval().within(low=low, high=high)
     found = share_interval((scores_SP - low) / (high - low))
     limits = (low + (high - low) * x for x in (found.value, found.low, found.high))
     return Interval(**dict(zip(("value", "low", "high"), limits, strict=True)))
