@@ -32,6 +32,11 @@ def test_a_file_gives_values(tmp_path: Path) -> None:
     file.write_text("{name: ngram, draft_length: 2}")
     (subject,) = named(str(file))
     assert subject.label == "short" and subject.build() == Ngram(draft_length=2)
+    (other := tmp_path / "else" / "short.yaml").parent.mkdir()
+    other.write_text("{name: ngram}")
+    with pytest.raises(ConfigError, match=r"two drafters are called short\. Give one of the files"):
+        named(f"{file},{other}")
+    assert named(f"{file},{file}") == [subject]
     file.write_text("{name: ngram, length: 2}")
     with pytest.raises(ConfigError, match=r"length"):
         named(str(file))
