@@ -237,6 +237,10 @@ def test_one_arm_or_one_seed_detects_nothing(tmp_path: Path) -> None:
     once = planning.plan(load(tmp_path, seeds=[0]), effect=0.4)
     assert np.isnan(once.detectable) and once.seeds_for_effect
     assert once.data()["detectable"] is None
+    hopeless = planning.plan(load(tmp_path), assumed=planning.Assumed(seed_sd=0.9))
+    wide = replace(hopeless, span=20.0)  # of a task whose rewards go from -10 to 10, say
+    told = [sum("cannot carry" in line for line in _sentences(p)) for p in (hopeless, wide)]
+    assert hopeless.detectable > hopeless.span == 1 and told == [1, 0]
 
 
 def test_the_file_s_minimum_effect_is_asked_about(tmp_path: Path) -> None:
