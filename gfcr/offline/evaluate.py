@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from math import inf
 
 import numpy as np
 
@@ -174,7 +175,9 @@ def _compared(selections: list[Selection], found: Mapping[str, _Made]) -> tuple[
     first = selections[0].name
     if first not in rates:
         return tuple(selections)
-    others = {n: compare(r, baseline=rates[first]) for n, r in rates.items() if n != first}
+    # A rate below 1 is no share.
+    base = rates[first]
+    others = {n: compare(r, baseline=base, span=inf) for n, r in rates.items() if n != first}
     adjusted = dict(zip(others, holm([c.p_value for c in others.values()]), strict=True))
     return tuple(
         replace(s, versus=Versus(comparison=others[s.name], p_adjusted=adjusted[s.name]))
