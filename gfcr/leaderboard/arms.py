@@ -87,8 +87,7 @@ def score_of(runs: Sequence[RunRecord], *, limits: Limits) -> Score:
     ends = [np.asarray(scores_of(runs, prompts=prompts, unscored=end)) for end in limits]
     bounds = declared_bounds(runs)
     around = [mean_interval(end, bounds=bounds) for end in ends]
-    # Halfway between both limits, since neither is known to be right.
-    boot = bootstrap_interval(sum(ends) / 2)
+    boots = [bootstrap_interval(end) for end in ends]
     mean = fmean(_finals(runs))
     assert isfinite(mean)
     return Score(
@@ -97,6 +96,6 @@ def score_of(runs: Sequence[RunRecord], *, limits: Limits) -> Score:
         high=around[1].high if around[1] else nan,
         floor=float(ends[0].mean()),
         iqm=iqm(_finals(runs)),
-        iqm_low=boot.low if boot else nan,
-        iqm_high=boot.high if boot else nan,
+        iqm_low=boots[0].low if boots[0] else nan,
+        iqm_high=boots[1].high if boots[1] else nan,
     )

@@ -49,8 +49,15 @@ def test_a_lost_answer_may_be_worth_either_limit_and_counts_as_the_lower():
     found = score_of(runs, limits=limits)
     assert found.low == mean_interval(low).low and found.high == mean_interval(high).high
     assert found.floor == np.mean(low) < found.value == pytest.approx(np.mean(SCORES))
-    middle = bootstrap_interval((np.asarray(low) + np.asarray(high)) / 2)
-    assert (found.iqm_low, found.iqm_high) == (middle.low, middle.high)
+    boots = [bootstrap_interval(np.asarray(end)) for end in (low, high)]
+    assert (found.iqm_low, found.iqm_high) == (boots[0].low, boots[1].high)
+    assert found.iqm_low <= found.iqm <= found.iqm_high
+    # The wrong answers have no score, so that those that have one are all right.
+    runs = [lossy(score=1.0, seed=seed) for seed in range(4)]
+    for run in runs:
+        run.result["heldout"]["after"] = measured({"p": 1.0}, unscorable={"q": 2}, samples=2)
+    found = score_of(runs, limits=(0.0, 1.0))
+    assert found.iqm_low <= found.floor == 0.5 < found.iqm == 1.0 <= found.iqm_high
 
 
 def test_one_seed_has_a_score_and_no_interval():
