@@ -27,7 +27,6 @@ from gfcr.stats import bootstrap_interval, iqm, mean_interval, performance_profi
 from gfcr.tracking.records import RunRecord
 
 STAGES = ("generate", "filters", "controls", "replays")
-THRESHOLDS = tuple(np.linspace(0, 1, 51).round(2).tolist())
 _ONE_SEED = "one seed: no interval, no verdict"
 
 
@@ -55,7 +54,10 @@ def row_of(arm: str, *, runs: Sequence[RunRecord], limits: Limits) -> Row:
         to_target=None,
         pareto=Pareto(tokens=False, seconds=False),
         bias=bias,
-        profile=performance_profile(_finals(runs), thresholds=THRESHOLDS, replicates=1000),
+        # As far as rewards may lie: those of some tasks go below 0 or beyond 1.
+        profile=performance_profile(
+            _finals(runs), thresholds=np.linspace(*limits, 51).round(6).tolist(), replicates=1000
+        ),
         provenance=provenance_of(runs),
         notes=(
             *([_ONE_SEED] if len(runs) == 1 else []),

@@ -7,7 +7,7 @@ from math import isnan
 import numpy as np
 import pytest
 
-from gfcr.leaderboard.arms import THRESHOLDS, row_of, score_of
+from gfcr.leaderboard.arms import row_of, score_of
 from gfcr.leaderboard.bias import note_of, shifts_of
 from gfcr.leaderboard.measure import cost_of, provenance_of
 from gfcr.leaderboard.rows import Pareto
@@ -20,6 +20,7 @@ from tests.records import sound
 SCORES = (0.25, 0.5, 0.75, 0.625)
 RUNS = [sound("a", seed, score=score) for seed, score in enumerate(SCORES)]
 TABLE = [[score - 0.25, score + 0.25] for score in SCORES]
+THRESHOLDS = np.linspace(0, 1, 51).round(2)
 
 
 def lossy(*, score, seed):
@@ -107,6 +108,11 @@ def test_a_profile_is_of_a_thousand_draws():
         performance_profile(scores, thresholds=THRESHOLDS, replicates=n) for n in (1000, 1001)
     )
     assert row_of("a", runs=runs, limits=(0.0, 1.0)).profile == few != fewer
+    # Of rewards from -2 to 2 the arms may all lie below 0, where they are told apart too.
+    below = [sound("a", seed, score=score) for seed, score in enumerate([-1.5, -0.5])]
+    told = row_of("a", runs=below, limits=(-2.0, 2.0)).profile
+    assert (told.thresholds[0], told.thresholds[-1], len(told.thresholds)) == (-2.0, 2.0, 51)
+    assert {*told.share} == {1.0, 0.5, 0.0}
 
 
 def test_answers_that_nobody_could_score_are_counted():
