@@ -88,6 +88,7 @@ def test_rollouts_are_all_there(study: StudyHandle) -> None:
     rollouts, frame = study.rollouts(), study.frame().set_index(["arm", "seed"])
     trained = rollouts.groupby(["arm", "seed"])["trained_tokens"].sum()
     assert trained.to_dict() == frame["tokens/trained"].to_dict()
+    assert {*rollouts["role"]} == {""}, "none was asked on the side, which would answer no prompt"
     made = study.rollouts(columns=["update"])
     assert len(made.columns) == 3 and {*made["update"]} == {1, 2, 3}
 
