@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from math import inf
 
@@ -82,7 +83,9 @@ def evaluate(log: Log, *, strategies: Mapping[str, Strategy], prompts: int | Non
         raise ConfigError(
             f"prompts={target} and {len(strategies)} strategies: give 1 or more of each."
         )
-    found = {name: _select(log, name, s, prompts=target) for name, s in strategies.items()}
+    # Copies take what they remember of the log with them. What is drafted changes no rollout.
+    copies = {name: deepcopy(replace(s, drafter=None)) for name, s in strategies.items()}
+    found = {name: _select(log, name, s, prompts=target) for name, s in copies.items()}
     selections = [_selection(name, *made) for name, made in found.items()]
     return Report(log=log, prompts=target, selections=_compared(selections, found))
 

@@ -198,6 +198,10 @@ def test_strategies_are_paired(log: offline.Log) -> None:
     found = {n: (None, [SimpleNamespace(signal_per_1k=x) for x in r], {}) for n, r in rates.items()}
     (_, long) = _compared([every, same], found)  # type: ignore[arg-type]
     assert long.versus is not None and long.versus.comparison.difference.high > 1
+    # Asked twice of the same objects, as in a notebook: what they remember is of one log.
+    repo = strategies.load("repo", group_size=6)
+    one, again = (only(log, repo) for _ in range(2))
+    assert again.refused is None and one.tokens == again.tokens
 
 
 def test_refilling_takes_the_spare_groups_in_order(log: offline.Log) -> None:
