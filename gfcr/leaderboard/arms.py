@@ -11,7 +11,6 @@ from gfcr.leaderboard.certificates import NOTES, Certificate, certificate_of
 from gfcr.leaderboard.measure import (
     answers_of,
     cost_of,
-    declared_bounds,
     heldout,
     mean_of,
     notes_of,
@@ -21,7 +20,7 @@ from gfcr.leaderboard.measure import (
     shared_prompts,
     unscorable,
 )
-from gfcr.leaderboard.readings import Limits
+from gfcr.leaderboard.readings import Limits, scale_of
 from gfcr.leaderboard.rows import Pareto, Row, Score
 from gfcr.stats import bootstrap_interval, iqm, mean_interval, performance_profile
 from gfcr.tracking.records import RunRecord
@@ -87,7 +86,7 @@ def score_of(runs: Sequence[RunRecord], *, limits: Limits) -> Score:
     """Returns the arm's score and intervals, over both limits for unscorable answers."""
     prompts = shared_prompts(runs)
     ends = [np.asarray(scores_of(runs, prompts=prompts, unscored=end)) for end in limits]
-    bounds = declared_bounds(runs)
+    bounds = scale_of(runs, limits=limits)
     around = [mean_interval(end, bounds=bounds) for end in ends]
     boots = [bootstrap_interval(end) for end in ends]
     mean = fmean(_finals(runs))

@@ -11,7 +11,13 @@ from gfcr.leaderboard.arms import row_of, score_of
 from gfcr.leaderboard.bias import note_of, shifts_of
 from gfcr.leaderboard.measure import cost_of, provenance_of
 from gfcr.leaderboard.rows import Pareto
-from gfcr.stats import bootstrap_interval, iqm, mean_interval, performance_profile
+from gfcr.stats import (
+    UNBOUNDED,
+    bootstrap_interval,
+    iqm,
+    mean_interval,
+    performance_profile,
+)
 from tests.cases import over
 from tests.certified import certified
 from tests.heldout import measured
@@ -41,6 +47,9 @@ def test_a_score_is_the_mean_of_the_runs_with_an_interval_over_seeds_and_prompts
     wide = mean_interval(TABLE, bounds=(-1, 2))
     found = score_of(declared, limits=(-1.0, 2.0))
     assert (found.low, found.high) == (wide.low, wide.high) != (around.low, around.high)
+    # Where scores of another arm show that they are no shares, these are none.
+    free, found = mean_interval(TABLE, bounds=UNBOUNDED), score_of(RUNS, limits=(0.0, 3.0))
+    assert (found.low, found.high) == (free.low, free.high) != (around.low, around.high)
 
 
 def test_a_lost_answer_may_be_worth_either_limit_and_counts_as_the_lower():
