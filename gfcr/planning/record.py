@@ -128,7 +128,7 @@ def _sentences(plan: StudyPlan) -> list[str]:
         if plan.tokens is None
         else f"{plan.tokens:,.0f} tokens, {_time(plan)}"
     )
-    bounds = [f"{value:,g} {key}" for key, value in plan.budget.items() if value is not None]
+    bounds = [f"{value:,.15g} {key}" for key, value in plan.budget.items() if value is not None]
     lines = [
         f"{runs} runs, {left} still to make: {cost}.",
         *([f"{plan.placed}."] if plan.placed else []),

@@ -147,6 +147,8 @@ def test_a_budget_that_ends_runs_early_bounds_what_they_cost(tmp_path: Path) -> 
     arm = planning.plan(load(tmp_path, **often, seeds=[2])).arms[0]
     # 5 s before training, then 15 s with each update: what evaluations take is of the budget too.
     assert (arm.updates, arm.seconds) == (2, pytest.approx(35))
+    large = planning.plan(load(tmp_path, budget={"generated_tokens": 1_234_567}))
+    assert "1,234,567 generated tokens" in " ".join(_sentences(large))
     free = planning.plan(load(tmp_path, budget={"verifier_calls": 1}, seeds=[2]))
     assert (free.arms[0].updates, free.arms[0].bounded) == (6, True), "of its cost nothing is known"
 
