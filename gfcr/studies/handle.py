@@ -200,12 +200,9 @@ class StudyHandle(JupyterMixin):
         return leaderboard.of_file(every, runs={trial.run_id for trial in self._known.trials})
 
     def _crossed(self) -> Crossed:
-        arms = screen(self._records(), baseline=self.study.baseline)[0]
-        return crossed(arms, levels=self.study.levels)
-
-    def _records(self) -> list[RunRecord]:
         folders = [t.folder for t in self._known.trials if (t.folder / "run.json").exists()]
-        return self._read(folders)
+        arms = screen(self._read(folders), baseline=self.study.baseline)[0]
+        return crossed(arms, levels=self.study.levels)
 
     def _read(self, folders: Sequence[Path], *, series: Sequence[str] = ()) -> list[RunRecord]:
         if not folders:
