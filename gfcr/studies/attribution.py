@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
 from math import factorial, nan
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +14,6 @@ from gfcr.stats.interval import FLOOR, ROUNDING, Table
 from gfcr.stats.scipy_stats import stats
 from gfcr.studies.crossed import Crossed
 from gfcr.studies.effects import Effect, corrected, effect_of
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +149,6 @@ def _between_prompts(part: NDArray[np.float64]) -> float:
     return float((residual**2).sum()) / ((prompts - 1) * prompts)
 
 
-def _subsets(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
+def _subsets(items: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Yields every subset but the empty one, small ones first."""
     return chain.from_iterable(combinations(items, n + 1) for n in range(len(items)))
