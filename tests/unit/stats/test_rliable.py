@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gfcr.stats import compare, holm, iqm, performance_profile, probability_of_improvement
+from gfcr.stats import holm, iqm, performance_profile, probability_of_improvement
+from gfcr.stats.interval import table
+from gfcr.stats.paired import paired_mean
 from tests.cases import over
 
 REFERENCE = json.loads((Path(__file__).parent / "rliable_reference.json").read_text())
@@ -31,9 +33,10 @@ def test_holm_is_that_of_statsmodels():
 
 def test_equivalence_is_that_of_statsmodels():
     want = REFERENCE["equivalence"]
+    arm, baseline = (table(want[name]) for name in ("arm", "baseline"))
     for margin, p_value in want["p"].items():
         for level in (0.05, p_value * 0.999, p_value * 1.001):
             if level < 0.5:  # of higher ones there are no intervals
-                inner = compare(want["arm"], baseline=want["baseline"], level=level).inner
+                inner = paired_mean(arm, baseline_SP=baseline, span=None).inner(level=level)
                 inside = -float(margin) < inner.low and inner.high < float(margin)
                 assert inside == (p_value < level)
