@@ -36,6 +36,7 @@ def run(arm="grpo", seed=0, *, accuracy=0.5, status="finished", tags=None, promp
             "strategy": arm,
             "updates": 40,
             "wall_s": 60.0,
+            "forward_passes": 30.0,
             "r_gen": 0.6,
             "rollout_tokens_per_s": 900.0,
             "heldout": {

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gfcr.errors import ConfigError
-from gfcr.stats.scipy_stats import root
+from gfcr.stats.scipy_stats import optimize
 
 Counts = NDArray[np.int64]
 
@@ -76,8 +76,11 @@ def constant_from_length(length: float, *, draft: int, longest: int) -> Acceptan
             f"an acceptance length of {length} with {draft} drafted tokens is impossible: "
             f"give 1 to {draft + 1}."
         )
-    found = root(lambda p: constant(p, longest=draft).length(draft) - length, low=0.0, high=1.0)
-    return constant(found, longest=longest)
+
+    def missing(chance: float) -> float:
+        return constant(chance, longest=draft).length(draft) - length
+
+    return constant(float(optimize.brentq(missing, 0.0, 1.0)), longest=longest)
 
 
 def parse(values: Sequence[float], *, longest: int) -> Acceptance:

@@ -5,20 +5,14 @@ difference with known covariance: sums of it are normal, quadratic forms of it c
 that were seen many times are tested for biases that change sign between contexts.
 """
 
-import importlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gfcr.audit.features import Array, Features, Partition
-
-
-def stats() -> Any:
-    """Imports scipy.stats on first use: everything else of an audit is cheap to import."""
-    return importlib.import_module("scipy.stats")
-
+from gfcr.stats.scipy_stats import stats
 
 ENOUGH = 25.0
 """Least variance of a count at which its sum is taken as normal, far into the tail."""
@@ -67,7 +61,7 @@ def normal(name: str, total: float, *, variance: float) -> Check | None:
         return None
     z = total / np.sqrt(variance)
     spread = Spread(np.array([0]), np.eye(1), np.array([variance]))
-    return Check(name, float(z), 0, float(2 * stats().norm.sf(abs(z))), spread)
+    return Check(name, float(z), 0, float(2 * stats.norm.sf(abs(z))), spread)
 
 
 def surprise(name: str, f: Features, *, mask: Mask) -> Check | None:
@@ -104,7 +98,7 @@ def cells(name: str, partition: Partition, *, mask: Mask) -> Check | None:
         return None
     counts = np.bincount(partition.hit_N[mask], minlength=mass.shape[1])
     value, df = spread.form(counts - mass.sum(0)), len(spread.values)
-    return Check(name, value, df, float(stats().chi2.sf(value, df)), spread)
+    return Check(name, value, df, float(stats.chi2.sf(value, df)), spread)
 
 
 def uniform(name: str, u: Array) -> Check | None:
@@ -113,7 +107,7 @@ def uniform(name: str, u: Array) -> Check | None:
         return None
     sums = np.polynomial.legendre.legvander(2 * np.clip(u, 0, 1) - 1, SMOOTH)[:, 1:].sum(0)
     value = float(((2 * np.arange(1, SMOOTH + 1) + 1) * sums**2).sum() / len(u))
-    return Check(name, value, SMOOTH, float(stats().chi2.sf(value, SMOOTH)))
+    return Check(name, value, SMOOTH, float(stats.chi2.sf(value, SMOOTH)))
 
 
 def product(name: str, first: Array, second: Array) -> Check | None:
@@ -129,7 +123,7 @@ def rare(name: str, f: Features) -> Check | None:
     expected, seen = float(f.rare_mass_N.sum()), int(f.rare_N.sum())
     if not seen:
         return None
-    return Check(name, float(seen), -1, float(stats().poisson.sf(seen - 1, expected)))
+    return Check(name, float(seen), -1, float(stats.poisson.sf(seen - 1, expected)))
 
 
 def frequency(name: str, hits: Mask, mass: Array) -> Check | None:
@@ -172,7 +166,7 @@ def _pooled(counts_CK: Array, chance_CK: Array) -> Check | None:
     z = (total - mean) / np.sqrt(variance)
     # A gamma law with these moments: sums of X2 are skewed, a normal tail would be too thin.
     scale = variance / mean
-    p_value = stats().gamma.sf(total, mean / scale, scale=scale)
+    p_value = stats.gamma.sf(total, mean / scale, scale=scale)
     return Check("repeated contexts", float(z), 0, float(p_value))
 
 
@@ -183,7 +177,7 @@ def _most(counts_CK: Array, chance_CK: Array) -> Check | None:
     use = (expected >= LEAST) & (trials - expected >= LEAST)
     if not use.any():
         return None
-    hits, law = counts_CK[use], stats().binom(trials[use], chance_CK[use])
+    hits, law = counts_CK[use], stats.binom(trials[use], chance_CK[use])
     p = 2 * np.minimum(law.cdf(hits), law.sf(hits - 1)).min()
     return Check("one context", float(len(hits)), -1, float(min(1.0, len(hits) * p)))
 
@@ -206,4 +200,4 @@ def shifted_power(check: Check, *, shift: float, level: float) -> float:
         level: level of the test.
     """
     df = max(check.df, 1)
-    return float(stats().ncx2.sf(stats().chi2.isf(level, df), df, shift))
+    return float(stats.ncx2.sf(stats.chi2.isf(level, df), df, shift))

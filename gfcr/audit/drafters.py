@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -90,10 +91,17 @@ def named(names: str) -> list[Subject]:
     """Parses names or files separated by commas; `all` is every drafter that runs here.
 
     Raises:
-        ConfigError: a drafter or file does not exist, lacks its package, or has a wrong value.
+        ConfigError: a drafter or file does not exist, lacks its package, has a wrong value, or the
+            name of another one.
     """
     asked = (_all() if word == ALL else [_named(word)] for word in words_of(names))
-    subjects = {subject.label: subject for several in asked for subject in several}
+    subjects: dict[str, Subject] = {}
+    for subject in chain.from_iterable(asked):
+        if subjects.setdefault(subject.label, subject) != subject:
+            raise ConfigError(
+                f"--drafter {names}: two drafters are called {subject.label}. Give one of the "
+                "files another name, by which tables and certificates call it."
+            )
     for subject in subjects.values():
         subject.build()
     return [*subjects.values()]

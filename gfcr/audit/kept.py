@@ -13,6 +13,7 @@ from gfcr.audit.greedy import Compared
 from gfcr.audit.sampler import Sampled
 from gfcr.certificate.cell import Cell, Verdict
 from gfcr.engine.base import EngineStats
+from gfcr.values.disk import replacing
 
 FOLDER: Final = "undecided"
 """Folder of the files, beside the certificates."""
@@ -62,10 +63,8 @@ class Gathered:
             path.unlink(missing_ok=True)
             return
         self.judged += 1
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_suffix(".part")  # a kill never leaves half a file
-        unfinished.write_bytes(pickle.dumps(self))
-        unfinished.replace(path)
+        with replacing(path) as unfinished:  # a kill never leaves half a file
+            unfinished.write_bytes(pickle.dumps(self))
 
 
 def read(path: Path | None) -> Gathered:

@@ -17,6 +17,7 @@ from gfcr.engine.vllm_settings import Settings
 from gfcr.errors import ConfigError
 from gfcr.part import Part
 from gfcr.speculation.base import Drafter
+from gfcr.values import names
 
 MAX_LENGTH: Final = 512
 """Longest sequences asked for, if the engine allows longer ones."""
@@ -113,7 +114,8 @@ def of_strategy(name: str, *, changes: Mapping[str, Any] | None = None) -> Plan:
         ConfigError: the strategy does not exist.
     """
     drafter = strategies.load(name).drafter
-    return Plan(drafters=[_subject(drafter, label=name)], engine=changes or {})
+    subject = _subject(drafter, label=names.of_object(name))  # certificates are files of that name
+    return Plan(drafters=[subject], engine=changes or {})
 
 
 def of_experiment(path: Path, *, overrides: Sequence[str] = ()) -> Plan:

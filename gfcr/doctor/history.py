@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite, nan
 from statistics import fmean
 from typing import Final, final
 
@@ -35,8 +36,10 @@ class History:
         self.updates = len(self.series(UPDATE).steps)
 
     def series(self, name: str, *, over: str | None = None) -> Series:
-        """Returns a metric's values, or its ratios to another's where this is above 0."""
-        held = [(s, m) for s, m in self.lines if name in m and (over is None or m.get(over, 0) > 0)]
+        """Returns a metric's finite values, or its ratios to another's where this is above 0."""
+        held = [(s, m) for s, m in self.lines if isfinite(m.get(name, nan))]
+        if over is not None:
+            held = [(s, m) for s, m in held if m.get(over, 0) > 0]
         values = [m[name] / (1.0 if over is None else m[over]) for _, m in held]
         return Series(steps=[step for step, _ in held], values=values)
 

@@ -44,6 +44,6 @@ def _panel(axes: Any, rule: Rule, value: float, *, history: History) -> None:
         series = history.series(name)
         if series.steps:
             axes.plot(series.steps, series.values, linewidth=1.2, label=name)
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
     axes.tick_params(labelsize=7)
     axes.legend(fontsize=6)

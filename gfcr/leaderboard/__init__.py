@@ -44,7 +44,7 @@ SERIES = (
     "reward/trained",
     "speculation/acceptance_length",
 )
-"""Metrics that are read: for plots, and for sums (forward passes)."""
+"""Metrics that are read, for plots."""
 
 
 def build(

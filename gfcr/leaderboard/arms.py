@@ -11,7 +11,6 @@ from gfcr.leaderboard.certificates import NOTES, Certificate, certificate_of
 from gfcr.leaderboard.measure import (
     answers_of,
     cost_of,
-    declared_bounds,
     heldout,
     mean_of,
     notes_of,
@@ -21,13 +20,12 @@ from gfcr.leaderboard.measure import (
     shared_prompts,
     unscorable,
 )
-from gfcr.leaderboard.readings import Limits
+from gfcr.leaderboard.readings import Limits, scale_of
 from gfcr.leaderboard.rows import Pareto, Row, Score
 from gfcr.stats import bootstrap_interval, iqm, mean_interval, performance_profile
 from gfcr.tracking.records import RunRecord
 
 STAGES = ("generate", "filters", "controls", "replays")
-THRESHOLDS = tuple(np.linspace(0, 1, 51).round(2).tolist())
 _ONE_SEED = "one seed: no interval, no verdict"
 
 
@@ -55,7 +53,10 @@ def row_of(arm: str, *, runs: Sequence[RunRecord], limits: Limits) -> Row:
         to_target=None,
         pareto=Pareto(tokens=False, seconds=False),
         bias=bias,
-        profile=performance_profile(_finals(runs), thresholds=THRESHOLDS, replicates=1000),
+        # As far as rewards may lie: those of some tasks go below 0 or beyond 1.
+        profile=performance_profile(
+            _finals(runs), thresholds=np.linspace(*limits, 51).round(6).tolist(), replicates=1000
+        ),
         provenance=provenance_of(runs),
         notes=(
             *([_ONE_SEED] if len(runs) == 1 else []),
@@ -85,10 +86,9 @@ def score_of(runs: Sequence[RunRecord], *, limits: Limits) -> Score:
     """Returns the arm's score and intervals, over both limits for unscorable answers."""
     prompts = shared_prompts(runs)
     ends = [np.asarray(scores_of(runs, prompts=prompts, unscored=end)) for end in limits]
-    bounds = declared_bounds(runs)
+    bounds = scale_of(runs, limits=limits)
     around = [mean_interval(end, bounds=bounds) for end in ends]
-    # Halfway between both limits, since neither is known to be right.
-    boot = bootstrap_interval(sum(ends) / 2)
+    boots = [bootstrap_interval(end) for end in ends]
     mean = fmean(_finals(runs))
     assert isfinite(mean)
     return Score(
@@ -97,6 +97,6 @@ def score_of(runs: Sequence[RunRecord], *, limits: Limits) -> Score:
         high=around[1].high if around[1] else nan,
         floor=float(ends[0].mean()),
         iqm=iqm(_finals(runs)),
-        iqm_low=boot.low if boot else nan,
-        iqm_high=boot.high if boot else nan,
+        iqm_low=boots[0].low if boots[0] else nan,
+        iqm_high=boots[1].high if boots[1] else nan,
     )

@@ -1,12 +1,12 @@
 """A leaderboard for use from Python and in notebooks."""
 
 from dataclasses import dataclass
-from io import StringIO
 from typing import TYPE_CHECKING
 
 from gfcr.code import optional
 from gfcr.leaderboard.rows import Board
-from gfcr.leaderboard.tables import to_csv, to_markdown
+from gfcr.leaderboard.tables import columns_of, to_markdown
+from gfcr.shown.text import plain
 
 if TYPE_CHECKING:
     from pandas import DataFrame  # pyright: ignore[reportMissingTypeStubs]
@@ -18,7 +18,7 @@ class Leaderboard(Board):
 
     def to_frame(self) -> "DataFrame":
         """Returns a DataFrame with one row per arm and the columns of the CSV."""
-        return optional.load("pandas").read_csv(StringIO(to_csv(self)))
+        return optional.load("pandas").DataFrame(plain(columns_of(self)))
 
     def _repr_markdown_(self) -> str:
         """Returns the Markdown table that notebooks show."""

@@ -29,7 +29,7 @@ _CUT = 0.05
 """The share of answers cut by the cap on tokens from which a row's notes say so."""
 _MADE_WITH = ("gfcr.version.", CODE, CORES, DIGEST)
 _TIMED = ("wall_s", "rollout_tokens_per_s", "r_gen")
-_RATES = ("wall_s", "verifier_calls", "rollout_tokens_per_s", "r_gen")
+_RATES = ("wall_s", "forward_passes", "verifier_calls", "rollout_tokens_per_s", "r_gen")
 
 
 def result_of(run: RunRecord) -> Mapping[str, Any]:
@@ -144,7 +144,6 @@ def cost_of(runs: Sequence[RunRecord]) -> ArmCost:
         trained_tokens=trained,
         wasted_share=1 - trained / rollout if rollout else nan,
         ledger={name: fmean(ledger.get(name, 0.0) for ledger in ledgers) for name in names},
-        forward_passes=mean_of(_passes(run) for run in runs),
         **{name: mean_of(result_of(run).get(name) for run in runs) for name in _RATES},
     )
 
@@ -268,11 +267,6 @@ def _is_whole(run: RunRecord) -> bool:
 def _rollout_tokens(run: RunRecord) -> float | None:
     generated = _tokens(run).get("generated")
     return None if generated is None else generated - _tokens(run).get(EVALUATION, 0)
-
-
-def _passes(run: RunRecord) -> float | None:
-    curve = run.series.get("engine/forward_passes")
-    return sum(v for _, v in curve) if curve else None
 
 
 def _mean(runs: Sequence[RunRecord], key: str) -> float:

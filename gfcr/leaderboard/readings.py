@@ -26,7 +26,7 @@ from gfcr.leaderboard.measure import (
     shared_prompts,
     unscorable,
 )
-from gfcr.stats import UNBOUNDED, Comparison, Interval, Verdict, bounds_of, compare, judge
+from gfcr.stats import UNBOUNDED, Bounds, Comparison, Interval, Verdict, bounds_of, compare, judge
 from gfcr.tracking.records import RunRecord
 
 Limits: TypeAlias = tuple[float, float]
@@ -122,6 +122,16 @@ def limits_of(runs: Sequence[RunRecord]) -> Limits:
     return min([low, *seen]), max([high, *seen])
 
 
+def scale_of(runs: Sequence[RunRecord], *, limits: Limits) -> Bounds | None:
+    """Returns the bounds that the task declares of scores; unbounded are those beyond a share's.
+
+    Undeclared scores are taken for shares where those of all arms could be.
+    """
+    declared = declared_bounds(runs)
+    beyond = limits[0] < 0 or limits[1] > 1
+    return UNBOUNDED if declared is None and beyond else declared
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Pair:
     """The runs of an arm and the baseline at the seeds that both have."""
@@ -154,7 +164,7 @@ class _Pair:
         """Returns the largest difference that scores can have; for a gain, twice that."""
         if gain:
             return 2 * (self.limits[1] - self.limits[0])
-        declared = declared_bounds([*self.ours, *self.theirs])
+        declared = scale_of([*self.ours, *self.theirs], limits=self.limits)
         low, high = bounds_of(ours, theirs, declared=declared)
         return high - low
 

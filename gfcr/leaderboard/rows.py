@@ -24,7 +24,7 @@ class Score:
     """The interquartile mean of the seeds' scores."""
     iqm_low: float
     iqm_high: float
-    """The 95 % bootstrap interval of `iqm`, too narrow below some ten seeds."""
+    """The 95 % bootstrap interval of `iqm`, over the same extremes, too narrow below ten seeds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,22 +36,25 @@ def to_markdown(board: Board) -> str:
 
 def to_csv(board: Board) -> str:
     """Returns CSV with one line per arm and plain numbers; what is not known is empty."""
+    return csv_of(columns_of(board))
+
+
+def columns_of(board: Board) -> list[dict[str, Any]]:
+    """Returns the columns of the CSV by name, for each arm."""
     bins = sorted({name for row in board.rows for name in row.cost.ledger})
-    return csv_of(
-        [
-            {
-                "arm": row.arm,
-                "strategy": row.strategy,
-                **row.stages,
-                **figures_of(row),
-                "seeds": " ".join(map(str, row.seeds)),
-                **{k: row.provenance.get(k) for k in ("task", "model", "spec_hash", "commit")},
-                "notes": "; ".join(row.notes),
-                **{f"tokens:{name}": row.cost.ledger.get(name) for name in bins},
-            }
-            for row in board.rows
-        ]
-    )
+    return [
+        {
+            "arm": row.arm,
+            "strategy": row.strategy,
+            **row.stages,
+            **figures_of(row),
+            "seeds": " ".join(map(str, row.seeds)),
+            **{k: row.provenance.get(k) for k in ("task", "model", "spec_hash", "commit")},
+            "notes": "; ".join(row.notes),
+            **{f"tokens:{name}": row.cost.ledger.get(name) for name in bins},
+        }
+        for row in board.rows
+    ]
 
 
 def remarks(board: Board) -> str:

@@ -3,7 +3,9 @@
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from math import inf
 
 import numpy as np
 
@@ -81,7 +83,9 @@ def evaluate(log: Log, *, strategies: Mapping[str, Strategy], prompts: int | Non
         raise ConfigError(
             f"prompts={target} and {len(strategies)} strategies: give 1 or more of each."
         )
-    found = {name: _select(log, name, s, prompts=target) for name, s in strategies.items()}
+    # Copies take what they remember of the log with them. What is drafted changes no rollout.
+    copies = {name: deepcopy(replace(s, drafter=None)) for name, s in strategies.items()}
+    found = {name: _select(log, name, s, prompts=target) for name, s in copies.items()}
     selections = [_selection(name, *made) for name, made in found.items()]
     return Report(log=log, prompts=target, selections=_compared(selections, found))
 
@@ -174,7 +178,9 @@ def _compared(selections: list[Selection], found: Mapping[str, _Made]) -> tuple[
     first = selections[0].name
     if first not in rates:
         return tuple(selections)
-    others = {n: compare(r, baseline=rates[first]) for n, r in rates.items() if n != first}
+    # A rate below 1 is no share.
+    base = rates[first]
+    others = {n: compare(r, baseline=base, span=inf) for n, r in rates.items() if n != first}
     adjusted = dict(zip(others, holm([c.p_value for c in others.values()]), strict=True))
     return tuple(
         replace(s, versus=Versus(comparison=others[s.name], p_adjusted=adjusted[s.name]))

@@ -123,8 +123,12 @@ def _nearest(wanted: Family, families: Sequence[Family]) -> tuple[str, ...]:
 def _updates(trial: Trial, unit: UnitCost | None) -> int:
     if unit is None:
         return trial.updates
-    tokens, seconds = trial.config.budget.generated_tokens, trial.config.budget.seconds
-    bounds = (tokens, unit.tokens_per_update), (seconds, unit.seconds_per_update)
+    budget, evaluation = trial.config.budget, trial.config.evaluation
+    # Evaluations take of the seconds, one before training and one after every `every` updates.
+    asked_s = evaluation.prompts * evaluation.samples * unit.seconds_per_answer
+    update_s = unit.seconds_per_update + (asked_s / evaluation.every if evaluation.every else 0.0)
+    seconds = None if budget.seconds is None else max(0.0, budget.seconds - asked_s)
+    bounds = (budget.generated_tokens, unit.tokens_per_update), (seconds, update_s)
     # The update that uses a budget up is made to its end.
     paid = (ceil(bound / cost) for bound, cost in bounds if bound is not None and cost > 0)
     return min([trial.updates, *paid])

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from statistics import fmean
 
 from gfcr.leaderboard.measure import declared_bounds, scores_of, shared_prompts
@@ -127,6 +126,5 @@ def _caution(counts: Sequence[int]) -> str:
 
 
 def _range(counts: Sequence[int]) -> str:
-    ordered = sorted(counts)
-    alike = all(a == b for a, b in pairwise(ordered))
-    return str(ordered[0]) if alike else f"{ordered[0]} to {ordered[-1]}"
+    least, most = min(counts), max(counts)
+    return str(least) if least == most else f"{least} to {most}"

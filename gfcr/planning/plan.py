@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 
-from gfcr import registry
+from gfcr import experiment, registry
 from gfcr.config import as_dict
 from gfcr.errors import ConfigError
 from gfcr.planning.cost import ArmPlan, plan_arm
 from gfcr.planning.effects import variance_of
 from gfcr.planning.history import calibrate, read_history
 from gfcr.planning.record import ALPHA, POWER, StudyPlan
+from gfcr.stats import UNBOUNDED
 from gfcr.stats.power import detectable, seeds_needed
 from gfcr.sweep import Study
 from gfcr.tracking.names import HELDOUT
@@ -56,7 +57,8 @@ def plan(
     history, guess = read_history(study), assumed or Assumed()
     arms = _arms(study, history=history, calibrated=calibrated)
     variance = variance_of(study, history=history, seed_sd=guess.seed_sd, accuracy=guess.accuracy)
-    evaluation = study.trials[0].config.evaluation
+    first = study.trials[0].config
+    evaluation, bounds = first.evaluation, experiment.resolve(first).task.reward_range or UNBOUNDED
     candidates = study.search.spec.trials if study.search is not None else 0
     comparisons, prompts = len(arms) - 1 + candidates, evaluation.prompts
     # The level of Holm's first step, which is the strictest.
@@ -78,12 +80,13 @@ def plan(
         by_seeds={n: size(seeds=n) for n in sorted({*_SEEDS, seeds} - {1})} if comparisons else {},
         effect=effect,
         metric=study.metric,
-        budget={"updates": study.length.updates, **asdict(study.trials[0].config.budget)},
+        budget={"updates": study.length.updates, **asdict(first.budget)},
         candidates=candidates,
         stopping=rule and registry.spec("stopping", rule),
         stopping_share=rule.expected_share(arms=len(arms), length=study.length) if rule else 1.0,
         at_once=placed.at_once if placed else 1,
         placed=str(placed or ""),
+        span=bounds[1] - bounds[0],
         seeds_for_effect=needed(effect) if effect and comparisons else None,
     )
 

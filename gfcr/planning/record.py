@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from math import isfinite
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
@@ -56,6 +56,8 @@ class StudyPlan(JupyterMixin):
     """The number of trials that run at the same time; seconds are counted for each."""
     placed: str = ""
     """How trials share this machine, in a sentence; empty where they run elsewhere."""
+    span: float = inf
+    """The largest difference that two scores can have, by the range that the task declares."""
     seeds_for_effect: int | None = None
     """The number of seeds that find `effect` with 80 % power; None where 1,000 do not."""
 
@@ -126,7 +128,7 @@ def _sentences(plan: StudyPlan) -> list[str]:
         if plan.tokens is None
         else f"{plan.tokens:,.0f} tokens, {_time(plan)}"
     )
-    bounds = [f"{value:,g} {key}" for key, value in plan.budget.items() if value is not None]
+    bounds = [f"{value:,.15g} {key}" for key, value in plan.budget.items() if value is not None]
     lines = [
         f"{runs} runs, {left} still to make: {cost}.",
         *([f"{plan.placed}."] if plan.placed else []),
@@ -174,8 +176,10 @@ def _power(plan: StudyPlan) -> list[str]:
         f"{plan.comparisons} by Holm).",
         "By seeds: " + ", ".join(f"{n}: {size:.3f}" for n, size in plan.by_seeds.items()) + ".",
     ]
-    if plan.detectable > 1:
-        lines.append("No accuracy differs by more than 1: these seeds cannot carry a verdict.")
+    if plan.detectable > plan.span:
+        lines.append(
+            f"No two scores differ by more than {plan.span:g}: these seeds cannot carry a verdict."
+        )
     if plan.effect is not None:
         needed = plan.seeds_for_effect
         told = "more than 1,000; add held-out prompts" if needed is None else str(needed)

@@ -1,13 +1,6 @@
 """Statistics for few seeds: intervals that hold at n = 3, and 'inconclusive' as an answer."""
 
-from gfcr.stats.aggregate import (
-    Profile,
-    bootstrap_interval,
-    iqm,
-    optimality_gap,
-    performance_profile,
-    stratified_interval,
-)
+from gfcr.stats.aggregate import Profile, bootstrap_interval, iqm, performance_profile
 from gfcr.stats.interval import Interval
 from gfcr.stats.paired import (
     Comparison,
@@ -37,8 +30,6 @@ __all__ = [
     "judge",
     "mean_interval",
     "noise_floor",
-    "optimality_gap",
     "performance_profile",
     "probability_of_improvement",
-    "stratified_interval",
 ]

@@ -5,7 +5,7 @@ column. Shape suffixes: `_RT` runs by tasks, `_S` one entry per seed, `_SP` seed
 bootstrap replicates.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,40 +57,6 @@ def bootstrap_interval(scores: ArrayLike) -> Interval | None:
     return Interval(value=iqm(scores_SP.mean(1)), low=float(low), high=float(high))
 
 
-def optimality_gap(scores: ArrayLike, *, target: float = 1.0) -> float:
-    """Returns how far scores fall short of `target` on average; those above it count as on it."""
-    return target - float(np.minimum(np.asarray(scores, np.float64), target).mean())
-
-
-def stratified_interval(
-    *tables: ArrayLike,
-    statistic: Callable[..., float],
-    replicates: int = 2000,
-    seed: int = 0,
-) -> Interval:
-    """Returns a statistic of scores with its 95 % percentile interval.
-
-    Runs are drawn with replacement within each task, and for each table on its own. The draws are
-    those of `rliable.library.get_interval_estimates` after `numpy.random.seed(seed)`, in NumPy's
-    legacy generator, so that the limits agree to the last digits.
-
-    Args:
-        tables: scores `(R,)` or `(R, T)`, one table or several.
-        statistic: function of as many tables of scores.
-        replicates: bootstrap draws.
-        seed: the seed of the draws.
-    """
-    given, state = [table(scores) for scores in tables], np.random.RandomState(seed)
-
-    def draw(scores_RT: Table) -> Table:
-        rows_RT = state.choice(len(scores_RT), scores_RT.shape, replace=True)
-        return np.take_along_axis(scores_RT, rows_RT, 0)
-
-    found_B = [statistic(*(draw(t) for t in given)) for _ in range(replicates)]
-    low, high = np.percentile(found_B, [2.5, 97.5])
-    return Interval(value=float(statistic(*given)), low=float(low), high=float(high))
-
-
 def performance_profile(
     scores: ArrayLike,
     *,
@@ -103,7 +69,9 @@ def performance_profile(
     Args:
         scores: `(R,)` or `(R, T)`.
         thresholds: the scores at which the share is computed.
-        replicates: bootstrap draws, as in `stratified_interval`.
+        replicates: bootstrap draws: runs with replacement, within each task. They are those of
+            `rliable.library.create_performance_profile` after `numpy.random.seed(seed)`, in NumPy's
+            legacy generator, so that the limits agree to the last digits.
         seed: the seed of the draws.
     """
     taus, scores_RT = np.asarray(thresholds, np.float64), table(scores)

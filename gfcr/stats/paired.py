@@ -56,9 +56,7 @@ class NoiseFloor:
     """The share of splits in which the paired test said p < 0.05."""
 
 
-def compare(
-    arm: ArrayLike, *, baseline: ArrayLike, span: float | None = None, level: float = 0.05
-) -> Comparison:
+def compare(arm: ArrayLike, *, baseline: ArrayLike, span: float | None = None) -> Comparison:
     """Compares paired scores `(S,)` or `(S, P)`, same seeds and prompts in the same order.
 
     The difference is taken cell by cell, which removes what seeds and prompts share; its error is
@@ -70,7 +68,6 @@ def compare(
         baseline: the baseline's scores.
         span: largest size that a difference can have: 1 between shares. None takes 1 if all these
             scores lie in [0, 1], and infinity if not.
-        level: the level of each of the two one-sided tests behind the inner interval.
     """
     arm_SP, baseline_SP = table(arm), table(baseline)
     assert arm_SP.shape == baseline_SP.shape, "paired scores have one shape"
@@ -91,7 +88,7 @@ def compare(
     return Comparison(
         pairs=pairs,
         difference=mean.interval(),
-        inner=mean.inner(level=level),
+        inner=mean.inner(level=0.05),
         p_value=mean.p_value(),
         detectable=quantiles * mean.error or np.nan,
         improves=improves,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gfcr.stats.interval import FLOOR, degrees, one_answer, spread, table
-from gfcr.stats.scipy_stats import root, stats, t_quantile
+from gfcr.stats.scipy_stats import optimize, stats, t_quantile
 
 _DRAWS = 40_000
 _SEED = 20261120
@@ -105,7 +105,7 @@ def detectable(
         found = power(effect, components=components, seeds=seeds, prompts=prompts, alpha=alpha)
         return found - at_power
 
-    return root(missing, low=0.0, high=high)
+    return float(optimize.brentq(missing, 0.0, high))
 
 
 def seeds_needed(

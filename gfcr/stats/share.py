@@ -33,7 +33,9 @@ def bounds_of(*tables: Table, declared: Bounds | None = None) -> Bounds:
     """
 
     def inside(bounds: Bounds) -> bool:
-        return all(bool(((t >= bounds[0]) & (t <= bounds[1])).all()) for t in tables)
+        # The mean of several scores at a bound may lie beyond it by rounding.
+        low, high = bounds[0] - ROUNDING * abs(bounds[0]), bounds[1] + ROUNDING * abs(bounds[1])
+        return all(bool(((t >= low) & (t <= high)).all()) for t in tables)
 
     wanted = SHARE if declared is None else declared
     return wanted if inside(wanted) else UNBOUNDED
@@ -42,7 +44,7 @@ def bounds_of(*tables: Table, declared: Bounds | None = None) -> Bounds:
 def mean_interval(scores: ArrayLike, *, bounds: Bounds | None = None) -> Interval | None:
     """Returns the mean with its 95 % interval; None with fewer than two seeds.
 
-    `share_interval`'s for bounded scores, else the t interval of `mean_error`.
+    By `share_limits` between two bounds, else the t interval of `mean_error`, cut at one bound.
 
     Args:
         scores: `(S,)` or `(S, P)`.
@@ -53,14 +55,15 @@ def mean_interval(scores: ArrayLike, *, bounds: Bounds | None = None) -> Interva
         return None
     low, high = bounds_of(scores_SP, declared=bounds)
     if high - low == inf:
-        return mean_error(scores_SP).interval()
-    found = share_interval((scores_SP - low) / (high - low))
-    limits = (low + (high - low) * x for x in (found.value, found.low, found.high))
-    return Interval(**dict(zip(("value", "low", "high"), limits, strict=True)))
+        return mean_error(scores_SP).interval().within(low=low, high=high)
+    found = spread((scores_SP - low) / (high - low))
+    limits = (np.clip(found.mean, 0, 1), *share_limits(found, level=0.95))
+    value, least, most = (low + (high - low) * float(x) for x in limits)
+    return Interval(value=value, low=least, high=most)
 
 
-def share_interval(scores_SP: Table, *, level: float = 0.95) -> Interval:
-    """Returns the mean of scores in [0, 1] with its Korn-Graubard interval.
+def share_limits(found: Spread, *, level: float) -> tuple[Table, Table]:
+    """Returns the Korn-Graubard limits of the means of tables of scores in [0, 1], each `...`.
 
     Korn and Graubard 1998 (Survey Methodology 24), for shares from clustered answers: Clopper and
     Pearson's limits for n* answers, n* = p (1 - p) / V, the number of independent ones with the
@@ -70,16 +73,9 @@ def share_interval(scores_SP: Table, *, level: float = 0.95) -> Interval:
     (P = 1) and between equal scores it is S.
 
     Args:
-        scores_SP: `(S, P)`, S >= 2, all in [0, 1].
+        found: of tables `(..., S, P)`, S >= 2.
         level: the level of confidence.
     """
-    found = spread(scores_SP)
-    low, high = share_limits(found, level=level)
-    return Interval(value=float(np.clip(found.mean, 0, 1)), low=float(low), high=float(high))
-
-
-def share_limits(found: Spread, *, level: float) -> tuple[Table, Table]:
-    """Returns the limits of `share_interval` for many tables, each `...`."""
     seeds, prompts, share = found.seeds, found.prompts, np.clip(found.mean, 0, 1)
     product, variance = share * (1 - share), found.variance
     edge = product <= ROUNDING

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
 from math import factorial, nan
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +14,6 @@ from gfcr.stats.interval import FLOOR, ROUNDING, Table
 from gfcr.stats.scipy_stats import stats
 from gfcr.studies.crossed import Crossed
 from gfcr.studies.effects import Effect, corrected, effect_of
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,17 +83,12 @@ def anova(design: Crossed) -> list[Variance]:
     """
     design.need_full()
     answers = design.answers()
-    terms = [_term(answers, axes) for axes in _subsets(range(1, answers.ndim - 1))]
+    names = [*design.factors]
+    terms = [_term(answers, names=names, chosen=chosen) for chosen in _subsets(names)]
     total = sum(t.share for t in terms)
     adjusted = holm([t.p_value for t in terms])
-    names = list(design.factors)
     return [
-        replace(
-            t,
-            name=" x ".join(names[int(axis) - 1] for axis in t.name.split()),
-            p_adjusted=p,
-            share=t.share / total if total else nan,
-        )
+        replace(t, p_adjusted=p, share=t.share / total if total else nan)
         for t, p in zip(terms, adjusted, strict=True)
     ]
 
@@ -116,16 +108,16 @@ def _shapley_value(design: Crossed, factor: str, changed: Mapping[str, str], *, 
     return value
 
 
-def _term(answers: NDArray[np.float64], axes: Sequence[int]) -> Variance:
-    """Returns one term, with the axes of its factors as name and the sum of squares as share."""
+def _term(answers: NDArray[np.float64], *, names: Sequence[str], chosen: Sequence[str]) -> Variance:
+    """Returns the term of some of the factors, with the sum of squares as share."""
     part = answers
-    for axis in range(1, answers.ndim - 1):
+    for axis, name in enumerate(names, start=1):
         mean = part.mean(axis, keepdims=True)
-        part = part - mean if axis in axes else mean
+        part = part - mean if name in chosen else mean
     means = part.mean(-1)
     seeds, repeats = len(means), answers[0, ..., 0].size / means[0].size
     effect = means.mean(0)
-    df = int(np.prod([answers.shape[axis] - 1 for axis in axes]))
+    df = int(np.prod([size - 1 for size in effect.shape if size > 1]))
     squares = seeds * repeats * float((effect**2).sum())
     df_error = df * (seeds - 1)
     f, p_value = nan, 1.0
@@ -136,8 +128,8 @@ def _term(answers: NDArray[np.float64], axes: Sequence[int]) -> Variance:
             f = (squares / df) / error
             p_value = float(stats.f.sf(f, df, df_error))
     return Variance(
-        name=" ".join(map(str, axes)),
-        order=len(axes),
+        name=" x ".join(chosen),
+        order=len(chosen),
         df=df,
         df_error=df_error,
         f=f,
@@ -157,6 +149,6 @@ def _between_prompts(part: NDArray[np.float64]) -> float:
     return float((residual**2).sum()) / ((prompts - 1) * prompts)
 
 
-def _subsets(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
+def _subsets(items: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Yields every subset but the empty one, small ones first."""
     return chain.from_iterable(combinations(items, n + 1) for n in range(len(items)))

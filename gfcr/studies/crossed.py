@@ -94,7 +94,10 @@ def crossed(
         raise ConfigError("effects need crossed factors: give the study `factors`.")
     missing = [arm for arm in levels if not arms.get(arm)]
     if missing:
-        raise ConfigError(f"no finished run of {', '.join(missing)}: run the study first.")
+        raise ConfigError(
+            f"no finished run of {', '.join(missing)}, and effects are of all arms: run the study. "
+            "What was run and is left out has its reason in study.leaderboard()."
+        )
     held = [{r.seed for r in arms[arm]} for arm in levels]
     seeds = sorted(held[0].intersection(*held[1:]))
     if not seeds:

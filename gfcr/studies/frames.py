@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 METRICS = (HELDOUT, "reward/all", "reward/trained", "length/all/mean", "group/dead_share")
 COLUMNS = (
     *("update", "prompt_id", "prompt", "completion", "answer", "finish", "reward"),
-    *("shaped_reward", "advantage", "rejected", "group_rejected", "origin"),
+    *("shaped_reward", "advantage", "rejected", "group_rejected", "origin", "role"),
     *("length", "sampled_tokens", "trained_tokens"),
 )
 
@@ -67,6 +67,8 @@ def curves_frame(study: Study, *, metrics: Sequence[str] | None = None) -> "Data
 
 def rollouts_frame(study: Study, *, columns: Sequence[str] = COLUMNS) -> "DataFrame":
     """Returns every rollout, with its arm and seed; `columns` are those of the rollout files.
+
+    Those that a part asked for on the side are among them, told by their `role`.
 
     Updates are counted from 1, as in curves.
 

@@ -135,11 +135,7 @@ class StudyHandle(JupyterMixin):
         Raises:
             ConfigError: no run of the study, or none of its baseline, has finished.
         """
-        root, name = Path(self.study.trials[0].config.folder), self.study.name
-        folders = [folder for folder in find_folders(root) if folder.parts[-3] == name]
-        every = self._read(folders, series=leaderboard.SERIES)
-        runs = {trial.run_id for trial in self._known.trials}
-        records, others = leaderboard.of_file(every, runs=runs)
+        records, others = self._runs()
         return leaderboard.rank(
             records,
             others=others,
@@ -187,20 +183,26 @@ class StudyHandle(JupyterMixin):
         if ax is not None:
             baseline = self.study.baseline
             return plots.draw_curves(curves, metric=metric, baseline=baseline, by=by, ax=ax)
-        return plots.draw(curves, board=self.leaderboard(), metric=metric)
+        # Before the baseline has a finished run there is no leaderboard, and curves there are.
+        board = leaderboard.rank(self._runs()[0])
+        return plots.draw(curves, board=board, baseline=self.study.baseline, metric=metric)
 
     @property
     def _known(self) -> sweep.Study:
         """The study with the arms that a search has made so far."""
         return sweep.unfolded(self.study)
 
-    def _crossed(self) -> Crossed:
-        arms = screen(self._records(), baseline=self.study.baseline)[0]
-        return crossed(arms, levels=self.study.levels)
+    def _runs(self) -> tuple[list[RunRecord], list[RunRecord]]:
+        """Returns the runs that the study asks for and the others of it, see `of_file`."""
+        root, name = Path(self.study.trials[0].config.folder), self.study.name
+        folders = [folder for folder in find_folders(root) if folder.parts[-3] == name]
+        every = self._read(folders, series=leaderboard.SERIES)
+        return leaderboard.of_file(every, runs={trial.run_id for trial in self._known.trials})
 
-    def _records(self) -> list[RunRecord]:
+    def _crossed(self) -> Crossed:
         folders = [t.folder for t in self._known.trials if (t.folder / "run.json").exists()]
-        return self._read(folders)
+        arms = screen(self._read(folders), baseline=self.study.baseline)[0]
+        return crossed(arms, levels=self.study.levels)
 
     def _read(self, folders: Sequence[Path], *, series: Sequence[str] = ()) -> list[RunRecord]:
         if not folders:

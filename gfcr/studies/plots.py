@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _AXES = {"update": "updates", "tokens": "tokens generated", "seconds": "seconds"}
 
 
-def draw(curves: "DataFrame", *, board: Leaderboard, metric: str) -> "Figure":
+def draw(curves: "DataFrame", *, board: Leaderboard, baseline: str, metric: str) -> "Figure":
     """Draws one metric against updates, tokens and seconds, and the ledger's bins by arm.
 
     A line is the mean over seeds, its band the range over them, as far as all seeds have come.
@@ -26,6 +26,7 @@ def draw(curves: "DataFrame", *, board: Leaderboard, metric: str) -> "Figure":
     Args:
         curves: what `curves_frame` returned.
         board: the leaderboard with the tokens of each arm by bin.
+        baseline: the arm that is drawn as the baseline.
         metric: the name of a metric in `curves`.
 
     Raises:
@@ -34,7 +35,7 @@ def draw(curves: "DataFrame", *, board: Leaderboard, metric: str) -> "Figure":
     pyplot = optional.load("matplotlib.pyplot")
     figure, axes = pyplot.subplots(2, 2, figsize=(11, 7), layout="constrained")
     for axis, by in zip(axes.flat, _AXES, strict=False):
-        draw_curves(curves, metric=metric, baseline=board.baseline, by=by, ax=axis)
+        draw_curves(curves, metric=metric, baseline=baseline, by=by, ax=axis)
     axes[0, 0].legend()
     _ledger(axes[1, 1], board)
     # A notebook shows what the cell returns; an open figure would be shown twice.

@@ -44,6 +44,7 @@ def result_of(card):
         "status": "finished",
         "updates": 5,
         "wall_s": 9.5,
+        "forward_passes": 500.0,
         "r_gen": 0.5,
         "rollout_tokens_per_s": 700.0,
         "heldout": {

@@ -85,6 +85,7 @@ def make_run(arm, seed):
             "strategy": arm,
             "updates": UPDATES,
             "wall_s": wall,
+            "forward_passes": 300 * cost * UPDATES,
             "r_gen": 0.62,
             "rollout_tokens_per_s": total / wall / 0.62,
             "heldout": {

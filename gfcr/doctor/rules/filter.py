@@ -53,7 +53,8 @@ def _below_its_best(history: History) -> float | None:
     if gain is None or len(held) < 4:
         return None
     means, answers = [fmean(pair) for pair in pairwise(held)], history.series("heldout/n").values
-    lost, luck = max(means) - means[-1], 1.5 / max(1.0, min(answers, default=inf)) ** 0.5
+    # An evaluation that nobody could score has no answers, and no score either.
+    lost, luck = max(means) - means[-1], 1.5 / min(filter(None, answers), default=inf) ** 0.5
     return lost if gain > 0.02 and lost > luck else 0.0
 
 

@@ -140,10 +140,12 @@ function pareto() {
 function profile() {
   const spread = board.rows.flatMap((row) => row.profile.share);
   if (!spread.length) return byId("profile").remove();
+  const { thresholds } = board.rows[0].profile, step = thresholds[1] - thresholds[0];
   // Where all runs are above, or none is, there is nothing to see.
-  const told = board.rows[0].profile.thresholds.filter((_, i) =>
+  const told = thresholds.filter((_, i) =>
     board.rows.some((row) => row.profile.share[i] > 0 && row.profile.share[i] < 1));
-  const [from, to] = told.length ? [told[0] - 0.04, told[told.length - 1] + 0.04] : [0, 1];
+  const [from, to] = told.length ? [told[0] - 2 * step, told[told.length - 1] + 2 * step]
+    : [thresholds[0], thresholds[thresholds.length - 1]];
   const curve = (row) => row.profile.thresholds
     .map((tau, i) => [tau, row.profile.share[i]]).filter(([tau]) => tau >= from && tau <= to);
   chart(byId("profile"), () => [armLegend()], (width) => lineChart(width, {

@@ -32,6 +32,11 @@ def test_a_file_gives_values(tmp_path: Path) -> None:
     file.write_text("{name: ngram, draft_length: 2}")
     (subject,) = named(str(file))
     assert subject.label == "short" and subject.build() == Ngram(draft_length=2)
+    (other := tmp_path / "else" / "short.yaml").parent.mkdir()
+    other.write_text("{name: ngram}")
+    with pytest.raises(ConfigError, match=r"two drafters are called short\. Give one of the files"):
+        named(f"{file},{other}")
+    assert named(f"{file},{file}") == [subject]
     file.write_text("{name: ngram, length: 2}")
     with pytest.raises(ConfigError, match=r"length"):
         named(str(file))
@@ -95,9 +100,21 @@ def test_a_server_is_audited_with_the_drafters_that_it_runs() -> None:
         plan.of_strategy("das", changes=served)
 
 
-def test_a_strategy_without_a_drafter_is_audited_without() -> None:
+OWN = """
+from gfcr import strategy as strategies
+from gfcr.strategy import Strategy
+
+def mine() -> Strategy:
+    return strategies.load("das")
+"""
+
+
+def test_a_strategy_is_audited_under_its_name_with_its_drafter_or_without(tmp_path: Path) -> None:
     (subject,) = plan.of_strategy("grpo").drafters
     assert subject == Subject(label="none", spec=None)
+    (file := tmp_path / "own.py").write_text(OWN)
+    (subject,) = plan.of_strategy(f"{file}:mine").drafters
+    assert (subject.label, subject.name) == ("mine", "das"), "a certificate is a file of that name"
 
 
 def test_a_head_that_must_be_trained_is_asked_for(tmp_path: Path) -> None:

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from gfcr.doctor import History, plot
+from gfcr.doctor.diagnosis import every
+from gfcr.shown import picture
 from gfcr.values import reading
 from tests.commands import gfcr
 from tests.launchers import values_of
@@ -58,6 +61,10 @@ def test_a_picture_is_drawn_of_one_run(cut: tuple[Path, str], tmp_path: Path) ->
     folder, _ = cut
     done = gfcr("doctor", folder, "--plot", tmp_path / "a.svg", cwd=folder)
     assert done.returncode == 1 and "truncation: " in (tmp_path / "a.svg").read_text()
+    axes, rule = picture.new(4, 3).subplots(), next(r for r in every() if r.name == "policy_jump")
+    bad = {"reward/all": -0.5, "train/entropy": 1.0, "length/all/mean": 9.0}
+    plot._panel(axes, rule, 0.0, history=History([(1, bad), (2, bad)]))
+    assert axes.get_ylim()[0] < -0.5, "rewards may lie below 0"
     done = gfcr("doctor", folder, folder, "--plot", tmp_path / "b.svg", cwd=folder)
     assert done.returncode == 2 and "give one RUN" in done.stderr
 

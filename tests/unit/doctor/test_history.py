@@ -1,5 +1,7 @@
 """Windows over what a run has logged."""
 
+from math import inf, nan
+
 import pytest
 
 from gfcr.doctor.history import History
@@ -24,6 +26,8 @@ def test_updates_that_did_not_log_a_metric_are_passed_over() -> None:
     history = History(lines)
     assert history.series("x").steps == [1, 3, 5, 7, 9]
     assert history.last("x") == 1 and history.last("z") is None
+    unscored = History([*lines, (11, {"x": nan}), (12, {"x": inf})])
+    assert unscored.last("x") == 1 and unscored.series("x").steps == [1, 3, 5, 7, 9]
 
 
 def test_a_ratio_is_of_updates_where_there_is_something_to_divide_by() -> None:

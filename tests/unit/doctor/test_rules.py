@@ -101,8 +101,9 @@ def test_a_score_that_wavers_is_not_hacked() -> None:
 
     def found(scores: Sequence[float], *, answers: int, rise: float = 0.2) -> bool:
         lines = [
-            (n, {"reward/all": 0.4 + rise * n / 20, "heldout/accuracy": s, "heldout/n": answers})
+            (n, {"reward/all": 0.4 + rise * n / 20, "heldout/accuracy": s, "heldout/n": held})
             for n, s in enumerate(scores)
+            for held in [0 if np.isnan(s) else answers]
         ]
         return figures(History(lines))[RULES["reward_hacking"]] >= RULES["reward_hacking"].limit
 
@@ -111,6 +112,8 @@ def test_a_score_that_wavers_is_not_hacked() -> None:
     assert sum(found(scores, answers=10**6) for scores in flat) > 60, "the best of many is lucky"
     fallen = [0.5] * 10 + [0.2] * 10
     assert found(fallen, answers=32) and not found(fallen, answers=32, rise=0.0)
+    for unscored in (0, 4):
+        assert found([*fallen[:unscored], np.nan, *fallen[unscored + 1 :]], answers=32)
 
 
 def test_long_drafts_are_not_wasted_where_several_tokens_are_accepted() -> None:

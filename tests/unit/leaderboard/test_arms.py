@@ -7,11 +7,17 @@ from math import isnan
 import numpy as np
 import pytest
 
-from gfcr.leaderboard.arms import THRESHOLDS, row_of, score_of
+from gfcr.leaderboard.arms import row_of, score_of
 from gfcr.leaderboard.bias import note_of, shifts_of
 from gfcr.leaderboard.measure import cost_of, provenance_of
 from gfcr.leaderboard.rows import Pareto
-from gfcr.stats import bootstrap_interval, iqm, mean_interval, performance_profile
+from gfcr.stats import (
+    UNBOUNDED,
+    bootstrap_interval,
+    iqm,
+    mean_interval,
+    performance_profile,
+)
 from tests.cases import over
 from tests.certified import certified
 from tests.heldout import measured
@@ -20,6 +26,7 @@ from tests.records import sound
 SCORES = (0.25, 0.5, 0.75, 0.625)
 RUNS = [sound("a", seed, score=score) for seed, score in enumerate(SCORES)]
 TABLE = [[score - 0.25, score + 0.25] for score in SCORES]
+THRESHOLDS = np.linspace(0, 1, 51).round(2)
 
 
 def lossy(*, score, seed):
@@ -40,6 +47,9 @@ def test_a_score_is_the_mean_of_the_runs_with_an_interval_over_seeds_and_prompts
     wide = mean_interval(TABLE, bounds=(-1, 2))
     found = score_of(declared, limits=(-1.0, 2.0))
     assert (found.low, found.high) == (wide.low, wide.high) != (around.low, around.high)
+    # Where scores of another arm show that they are no shares, these are none.
+    free, found = mean_interval(TABLE, bounds=UNBOUNDED), score_of(RUNS, limits=(0.0, 3.0))
+    assert (found.low, found.high) == (free.low, free.high) != (around.low, around.high)
 
 
 def test_a_lost_answer_may_be_worth_either_limit_and_counts_as_the_lower():
@@ -49,8 +59,15 @@ def test_a_lost_answer_may_be_worth_either_limit_and_counts_as_the_lower():
     found = score_of(runs, limits=limits)
     assert found.low == mean_interval(low).low and found.high == mean_interval(high).high
     assert found.floor == np.mean(low) < found.value == pytest.approx(np.mean(SCORES))
-    middle = bootstrap_interval((np.asarray(low) + np.asarray(high)) / 2)
-    assert (found.iqm_low, found.iqm_high) == (middle.low, middle.high)
+    boots = [bootstrap_interval(np.asarray(end)) for end in (low, high)]
+    assert (found.iqm_low, found.iqm_high) == (boots[0].low, boots[1].high)
+    assert found.iqm_low <= found.iqm <= found.iqm_high
+    # The wrong answers have no score, so that those that have one are all right.
+    runs = [lossy(score=1.0, seed=seed) for seed in range(4)]
+    for run in runs:
+        run.result["heldout"]["after"] = measured({"p": 1.0}, unscorable={"q": 2}, samples=2)
+    found = score_of(runs, limits=(0.0, 1.0))
+    assert found.iqm_low <= found.floor == 0.5 < found.iqm == 1.0 <= found.iqm_high
 
 
 def test_one_seed_has_a_score_and_no_interval():
@@ -100,6 +117,11 @@ def test_a_profile_is_of_a_thousand_draws():
         performance_profile(scores, thresholds=THRESHOLDS, replicates=n) for n in (1000, 1001)
     )
     assert row_of("a", runs=runs, limits=(0.0, 1.0)).profile == few != fewer
+    # Of rewards from -2 to 2 the arms may all lie below 0, where they are told apart too.
+    below = [sound("a", seed, score=score) for seed, score in enumerate([-1.5, -0.5])]
+    told = row_of("a", runs=below, limits=(-2.0, 2.0)).profile
+    assert (told.thresholds[0], told.thresholds[-1], len(told.thresholds)) == (-2.0, 2.0, 51)
+    assert {*told.share} == {1.0, 0.5, 0.0}
 
 
 def test_answers_that_nobody_could_score_are_counted():

@@ -95,19 +95,19 @@ def test_part_of_the_runs_is_not_averaged():
         assert isnan(mean_of(values))
 
 
-def spending(tokens, *, passes=None, **more):
-    series = {} if passes is None else {"engine/forward_passes": passes}
-    return replace(held(tokens=tokens, **more), series=series)
+def spending(tokens, **more):
+    return held(tokens=tokens, **more)
 
 
 def test_costs_are_means_over_runs_of_what_their_ledgers_and_meters_say():
     rates = {"wall_s": 10.0, "verifier_calls": 4, "rollout_tokens_per_s": 100.0, "r_gen": 0.5}
+    rates["forward_passes"] = 3.0
     one = {"generated": 100, "trained": 40, "replayed": 10, "evaluation": 20, "remainder": 30}
     two = {"generated": 60, "rejected:x": 50, "remainder": 10}
     found = cost_of(
         [
-            spending(one, passes=((1, 2.0), (2, 3.0)), **rates),
-            spending(two, passes=((1, 7.0),), **{k: 3 * v for k, v in rates.items()}),
+            spending(one, **rates),
+            spending(two, **{k: 3 * v for k, v in rates.items()}),
         ]
     )
     assert (found.generated_tokens, found.rollout_tokens, found.trained_tokens) == (80, 70, 25)
@@ -119,11 +119,10 @@ def test_costs_are_means_over_runs_of_what_their_ledgers_and_meters_say():
 
 
 def test_what_a_run_does_not_say_it_spent_is_not_known():
-    found = cost_of([spending({"trained": 0}, passes=())])
+    found = cost_of([spending({"trained": 0})])
     costs = (found.generated_tokens, found.rollout_tokens, found.wasted_share, found.wall_s)
     assert all(map(isnan, (*costs, found.forward_passes))) and found.trained_tokens == 0
     assert isnan(cost_of([spending({"generated": 20, "evaluation": 20})]).wasted_share)
-    assert isnan(cost_of([spending({"generated": 1})]).forward_passes)
 
 
 def test_where_runs_come_from_is_told_with_all_that_differs():
@@ -143,7 +142,8 @@ def noted(*, seed=0, cut=0, remainder=None, disagreed=None, lost=0, **more):
     left = {} if remainder is None else {"remainder": remainder}
     start = {} if disagreed is None else {"disagreed": disagreed, "n": 10}
     after = {"unscorable": {"p": lost}, **({"cut": cut} if cut else {})}
-    rates = dict.fromkeys(("wall_s", "verifier_calls", "rollout_tokens_per_s", "r_gen"), 1.0)
+    names = ("wall_s", "forward_passes", "verifier_calls", "rollout_tokens_per_s", "r_gen")
+    rates = dict.fromkeys(names, 1.0)
     return replace(
         held(
             **{"seed": seed, "before": start, "after": after, "tokens": left},

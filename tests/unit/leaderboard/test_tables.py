@@ -115,6 +115,10 @@ def test_csv_has_a_line_per_arm_with_plain_numbers():
     assert {name: other[name] for name in ends} == ends
     bins = "notes,tokens:aborted,tokens:evaluation,tokens:trained"
     assert text.splitlines()[0].endswith(bins)
+    # As numbers they would not be joined with the frames of runs, whose arms are texts.
+    frame = board(rowed("4", seeds=(0,)), rowed("8", rank=2)).to_frame()
+    assert (list(frame["arm"]), list(frame["seeds"])) == (["4", "8"], ["0", "0 1"])
+    assert frame["rank"].isna().tolist() == [True, False] and not len(board().to_frame())
 
 
 def test_a_caption_of_a_table_alone_says_what_its_figures_are():

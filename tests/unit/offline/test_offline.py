@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, final
 
 import numpy as np
@@ -18,6 +19,7 @@ from gfcr.errors import ConfigError, GfcrError
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.generate.sample import Sample
 from gfcr.offline.engine import LogStream, LogTask
+from gfcr.offline.evaluate import _compared  # pyright: ignore[reportPrivateUsage]
 from gfcr.stages import Filter, View
 from gfcr.strategy import Strategy
 from gfcr.testing.factories import CODEC, CoinTask, pipeline
@@ -191,6 +193,15 @@ def test_strategies_are_paired(log: offline.Log) -> None:
     assert alive.rollouts_trained < every.rollouts_trained
     assert every.versus is None and same.versus is not None
     assert same.versus.comparison.difference.value == 0 and same.versus.p_adjusted == 1
+    # Of long answers there is less than one a thousand tokens, which makes a rate no share.
+    rates = {"all": [0.1, 0.2], "same": [0.9, 0.1]}
+    found = {n: (None, [SimpleNamespace(signal_per_1k=x) for x in r], {}) for n, r in rates.items()}
+    (_, long) = _compared([every, same], found)  # type: ignore[arg-type]
+    assert long.versus is not None and long.versus.comparison.difference.high > 1
+    # Asked twice of the same objects, as in a notebook: what they remember is of one log.
+    repo = strategies.load("repo", group_size=6)
+    one, again = (only(log, repo) for _ in range(2))
+    assert again.refused is None and one.tokens == again.tokens
 
 
 def test_refilling_takes_the_spare_groups_in_order(log: offline.Log) -> None:

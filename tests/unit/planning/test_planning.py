@@ -138,11 +138,17 @@ def test_an_answer_that_nobody_could_score_cost_as_much_as_another(tmp_path: Pat
 def test_a_budget_that_ends_runs_early_bounds_what_they_cost(tmp_path: Path) -> None:
     study = load(tmp_path)
     finished(study, scores={arm: scores(np.random.default_rng(0), seeds=2) for arm in study.arms})
-    # An update costs 1000 tokens and 10 s: the third one uses up either budget.
-    for budget in ({"generated_tokens": 2500}, {"seconds": 25.0}):
+    # An update costs 1000 tokens and 10 s, an evaluation 5 s: the third one uses up either budget.
+    for budget in ({"generated_tokens": 2500}, {"seconds": 28.0}):
         plan = planning.plan(load(tmp_path, budget=budget, seeds=[2], trainer={"name": "dry"}))
         (arm, _) = plan.arms
         assert (arm.updates, arm.tokens, arm.bounded) == (3, pytest.approx(4000), True)
+    often = {"budget": {"seconds": 34.0}, "evaluation": {"prompts": 8, "every": 1}}
+    arm = planning.plan(load(tmp_path, **often, seeds=[2])).arms[0]
+    # 5 s before training, then 15 s with each update: what evaluations take is of the budget too.
+    assert (arm.updates, arm.seconds) == (2, pytest.approx(35))
+    large = planning.plan(load(tmp_path, budget={"generated_tokens": 1_234_567}))
+    assert "1,234,567 generated tokens" in " ".join(_sentences(large))
     free = planning.plan(load(tmp_path, budget={"verifier_calls": 1}, seeds=[2]))
     assert (free.arms[0].updates, free.arms[0].bounded) == (6, True), "of its cost nothing is known"
 
@@ -233,6 +239,10 @@ def test_one_arm_or_one_seed_detects_nothing(tmp_path: Path) -> None:
     once = planning.plan(load(tmp_path, seeds=[0]), effect=0.4)
     assert np.isnan(once.detectable) and once.seeds_for_effect
     assert once.data()["detectable"] is None
+    hopeless = planning.plan(load(tmp_path), assumed=planning.Assumed(seed_sd=0.9))
+    wide = replace(hopeless, span=20.0)  # of a task whose rewards go from -10 to 10, say
+    told = [sum("cannot carry" in line for line in _sentences(p)) for p in (hopeless, wide)]
+    assert hopeless.detectable > hopeless.span == 1 and told == [1, 0]
 
 
 def test_the_file_s_minimum_effect_is_asked_about(tmp_path: Path) -> None:

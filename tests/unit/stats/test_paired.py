@@ -28,8 +28,6 @@ def test_a_comparison_is_the_mean_error_of_the_differences(seeds, prompts, scale
         assert found.inner == want.inner(level=0.05) and found.p_value == want.p_value()
         sum_ = t.ppf(0.975, want.df) + t.ppf(0.8, want.df)
         assert found.detectable == pytest.approx(sum_ * want.error)
-    strict = compare(arm, baseline=baseline, level=0.01)
-    assert strict.inner == want.inner(level=0.01) and strict.difference == want.interval()
     rows = [(x > y) + (x == y) / 2 for x in arm.mean(1) for y in baseline.mean(1)]
     assert found.improves == pytest.approx(np.mean(rows))
 

@@ -1,11 +1,9 @@
 """What is taken from scipy is what its name says."""
 
-from math import exp
-
 import pytest
 
 from benchmarks.ranking import kendall
-from gfcr.stats.scipy_stats import root, t_quantile
+from gfcr.stats.scipy_stats import t_quantile
 
 
 def test_a_quantile_of_t_has_the_share_of_its_level_below_it():
@@ -17,7 +15,3 @@ def test_the_agreement_of_rankings_is_kendall_s():
     assert kendall([1, 2, 3, 4], [1, 2, 4, 3]) == pytest.approx(4 / 6)
     assert kendall([1, 2, 3], [3, 2, 1]) == -1.0
     assert kendall([1, 1, 1], [1, 2, 3]) == 0.0
-
-
-def test_a_root_is_where_a_function_is_0():
-    assert root(lambda x: exp(x) - 2, low=0.0, high=3.0) == pytest.approx(0.6931472)

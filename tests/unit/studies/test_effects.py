@@ -87,7 +87,7 @@ def test_one_seed_has_no_limits() -> None:
 def test_what_is_not_crossed_or_not_run_is_refused() -> None:
     missing = runs()
     missing["m+all"] = []
-    with pytest.raises(ConfigError, match=r"no finished run of m\+all"):
+    with pytest.raises(ConfigError, match=r"no finished run of m\+all.* its reason in study\.lead"):
         crossed(missing, levels=LEVELS)
     part = {arm: chosen for arm, chosen in LEVELS.items() if arm != "l+alive"}
     partly = crossed(runs(), levels=part)

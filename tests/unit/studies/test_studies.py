@@ -62,13 +62,19 @@ def test_a_frame_has_one_row_a_run(study: StudyHandle) -> None:
 def test_a_run_that_goes_on_is_not_told_by_the_result_of_the_time_before(
     folder: Path, study: StudyHandle
 ) -> None:
-    held = RunFolder(study.study.trials[0].folder)
-    before = held.status
+    first, *_ = baseline = [RunFolder(t.folder) for t in study.study.arms["small"]]
+    before = first.status
     try:
-        held.set_status("running")
+        for held in baseline:
+            held.set_status("running")
         assert next(iter(study.frame()["status"])) == "running"
+        # Its curves are there to be looked at, before there is anything to compare with.
+        assert len(study.plot().axes[0].lines) == 2
+        with pytest.raises(ConfigError, match="the run has not finished"):
+            study.leaderboard()
     finally:
-        held.set_status(before or "finished")
+        for held in baseline:
+            held.set_status(before or "finished")
 
 
 def test_curves_are_long_and_end_with_the_run_s_result(study: StudyHandle) -> None:
@@ -88,6 +94,7 @@ def test_rollouts_are_all_there(study: StudyHandle) -> None:
     rollouts, frame = study.rollouts(), study.frame().set_index(["arm", "seed"])
     trained = rollouts.groupby(["arm", "seed"])["trained_tokens"].sum()
     assert trained.to_dict() == frame["tokens/trained"].to_dict()
+    assert {*rollouts["role"]} == {""}, "none was asked on the side, which would answer no prompt"
     made = study.rollouts(columns=["update"])
     assert len(made.columns) == 3 and {*made["update"]} == {1, 2, 3}
 
