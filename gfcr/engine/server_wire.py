@@ -26,6 +26,7 @@ _HEALTH: Final = "/health"
 _CONNECT_S: Final = 10.0
 _POLL_S: Final = 0.2
 _NUMBERS: Final = itertools.count()
+_FILES: Final = 65_535
 _AT_ONCE: Final = 64
 """Most calls of `asking` that are open at the same time."""
 
@@ -242,9 +243,11 @@ class Wire:
 
 
 def _open_many() -> None:
-    """Lets this process have as many files open as it may: each request in flight is one."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    """Lets this process have many files open, as vLLM does: each request in flight is one."""
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if most == resource.RLIM_INFINITY else min(_FILES, most)
+    if now != resource.RLIM_INFINITY and now < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def _read(key: str, said: Mapping[str, Any], *, asked: int) -> Event:

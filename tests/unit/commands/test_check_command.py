@@ -260,7 +260,7 @@ TASKS: dict[str, tuple[str, str]] = {
     def __post_init__(self):
         self.judge = lambda text: 1.0
 """,
-        "pickle",
+        "local object",
     ),
     "mixes its splits": (
         """

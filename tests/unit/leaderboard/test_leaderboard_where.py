@@ -43,4 +43,4 @@ def test_the_baseline_stays_and_verdicts_are_those_of_the_whole_table():
     whole = leaderboard.rank(runs(), baseline="grpo")
     part = leaderboard.rank(runs(), baseline="grpo", where=["score > 0.75"])
     assert [row.arm for row in part.rows] == ["long", "grpo"]
-    assert part.rows[0] == whole.rows[0]
+    assert repr(part.rows[0]) == repr(whole.rows[0])
