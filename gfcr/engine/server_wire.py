@@ -27,6 +27,7 @@ _CONNECT_S: Final = 10.0
 _POLL_S: Final = 0.2
 _NUMBERS: Final = itertools.count()
 _FILES: Final = 65_535
+"""Files that this process may have open, where its limits allow as many."""
 _AT_ONCE: Final = 64
 """Most calls of `asking` that are open at the same time."""
 

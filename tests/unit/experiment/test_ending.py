@@ -104,7 +104,9 @@ def test_a_full_disk_costs_no_batch_that_was_made_ahead(tmp_path: Path) -> None:
     assert max(records.updates) >= paused["updates"], "one waits for the trainer"
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tmp_path))
     break_off(resolve(config), records=records, source=None, error=full)
-    assert run(config)["resumed_from"] == paused["updates"]
+    resumed = run(config)
+    assert resumed["resumed_from"] == paused["updates"]
+    assert any("of a policy up to 1 update ago" in said for said in resumed["warnings"])
 
 
 def test_a_run_whose_engine_does_not_start_has_failed(tmp_path: Path) -> None:
