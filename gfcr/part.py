@@ -76,6 +76,10 @@ class Part(Checked, ABC):
         """Returns whether it takes a mean reward for a share of right answers, from 0 to 1."""
         return False
 
+    def fewest(self) -> int:
+        """Rollouts of a group, with fewer of which it could do nothing."""
+        return 1
+
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
         """Returns why it cannot be part of a strategy, and what to do; None where it can.
 

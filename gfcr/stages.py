@@ -131,10 +131,6 @@ class Filter(Part):
     gives_advantages: ClassVar[bool | None] = None
     """Whether it is an advantage map; None is not known. A strategy without one is refused."""
 
-    def fewest(self) -> int:
-        """Rollouts of a group, with fewer of which the filter could do nothing."""
-        return 1
-
     @abstractmethod
     def apply(self, group: Group, *, view: View) -> Group:
         """Returns the group with signals, weights, rejections or advantages added."""

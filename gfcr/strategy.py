@@ -118,7 +118,7 @@ class Strategy(Checked, JupyterMixin):
             )
         if not self.hooks(Referee):  # which may ask for more rollouts of a group
             rollouts = self.generate.rollouts(self.group_size)
-            for address, part in filters.items():
+            for address, part in self.parts.items():
                 if rollouts < part.fewest():
                     raise ConfigError(
                         f"strategy.group_size={self.group_size} makes groups of {rollouts}, and "

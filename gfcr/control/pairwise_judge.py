@@ -81,6 +81,9 @@ class PairwiseJudge(Control, Evaluator, Observer):
                 "give three different verdicts."
             )
 
+    def fewest(self) -> int:
+        return 2
+
     def clash(self, strategy: Recipe, *, at: str) -> str | None:
         return asked.other_judge(strategy, at=at)
 

@@ -36,7 +36,7 @@ class Cppo(Filter):
     """Share of a group left out (P; the paper: .5 to .9375 of 16)."""
 
     def fewest(self) -> int:
-        """See `Filter.fewest`: those of which one is left."""
+        """See `Part.fewest`: those of which one is left."""
         return next(num for num in count(1) if _kept(num, prune=self.prune))
 
     def apply(self, group: Group, *, view: View) -> Group:

@@ -197,10 +197,13 @@ def test_the_strategy_asks_every_pair_in_both_orders_and_trains_on_who_wins() ->
     assert pipeline.tokens()["aside:judge"] > 0 and pipeline.tokens()["remainder"] == 0
 
 
-def test_two_judges_of_the_same_rollouts_are_refused() -> None:
+def test_two_judges_or_one_rollout_are_refused() -> None:
     plan = strategies.load("self_judge", controls={"pairs": {"name": "pairwise_judge"}})
     with pytest.raises(ConfigError, match=r"strategy\.controls\.judge: .*controls\.pairs"):
         plan.check()
+    alone = strategies.load("spo", controls={"pairs": {"name": "pairwise_judge"}})
+    with pytest.raises(ConfigError, match=r"controls\.pairs needs 2 rollouts or more"):
+        alone.check()
 
 
 @over(
