@@ -1,5 +1,6 @@
 """Rows of a table as prompts: read, checked, and tokenised when used."""
 
+import glob
 import hashlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -96,7 +97,9 @@ def open_table(path: str, *, subset: str, split: str, texts: Sequence[str] = ())
                 more: dict[str, Any] = {"keep_default_na": False, "na_values": [""]}
                 more["features"] = library.Features(dict.fromkeys(texts, library.Value("string")))
                 found = library.load_dataset(
-                    _FORMATS[where.suffix], data_files=str(where), **(more if texts else {})
+                    _FORMATS[where.suffix],
+                    data_files=glob.escape(str(where)),  # which may be a pattern
+                    **(more if texts else {}),
                 )
         elif (where / "dataset_dict.json").is_file() or (where / "state.json").is_file():
             found = library.load_from_disk(str(where))

@@ -53,9 +53,9 @@ def save(folder: Path, *, form: str) -> str:
     import datasets
 
     if form == "jsonl":
-        return jsonl(folder, table())
+        return jsonl(folder, table(), name="data [1].jsonl")
     made = datasets.Dataset.from_list(table())
-    path = str(folder / f"data.{form}")
+    path = str(folder / (f"data.{form}" if form == "files" else f"data [1].{form}"))
     if form == "csv":
         made.to_csv(path)
     elif form == "parquet":
