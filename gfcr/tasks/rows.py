@@ -98,7 +98,7 @@ def open_table(path: str, *, subset: str, split: str, texts: Sequence[str] = ())
                 more["features"] = library.Features(dict.fromkeys(texts, library.Value("string")))
                 found = library.load_dataset(
                     _FORMATS[where.suffix],
-                    data_files=glob.escape(str(where)),  # which may be a pattern
+                    data_files=glob.escape(str(where.absolute())),  # it takes patterns
                     **(more if texts else {}),
                 )
         elif (where / "dataset_dict.json").is_file() or (where / "state.json").is_file():

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from gfcr.code import optional
 from gfcr.errors import GfcrError, StoreError
@@ -61,12 +61,18 @@ def open_client(uri: str, *, reading: bool = False) -> "MlflowClient":
 
 def full(uri: str) -> str:
     """Returns the URI with the absolute path of a SQLite file."""
-    return f"sqlite:///{file}" if (file := sqlite_file(uri)) else uri
+    return _uri(file) if (file := sqlite_file(uri)) else uri
+
+
+def _uri(file: Path) -> str:
+    """Returns the URI of a SQLite file, of whose path SQLAlchemy decodes what is written so."""
+    return f"sqlite:///{str(file).replace('%', '%25').replace('?', '%3F')}"
 
 
 def sqlite_file(uri: str) -> Path | None:
     """Returns the absolute path of a SQLite store; None for any other."""
-    return Path(uri.removeprefix("sqlite:///")).resolve() if uri.startswith("sqlite:///") else None
+    path = unquote(uri.removeprefix("sqlite:///"))
+    return Path(path).resolve() if uri.startswith("sqlite:///") else None
 
 
 def search(client: "MlflowClient", query: str) -> "Iterator[Run]":
@@ -156,7 +162,7 @@ def _make(file: Path) -> None:
     folder.mkdir(parents=True)
     try:
         # Connections are closed before the move: SQLite's journal has the name that was opened.
-        SqlAlchemyStore(f"sqlite:///{folder / file.name}", ARTIFACTS).engine.dispose()
+        SqlAlchemyStore(_uri(folder / file.name), ARTIFACTS).engine.dispose()
         (folder / file.name).replace(file)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -168,7 +174,7 @@ def _check_readable(file: Path) -> None:
     Raises:
         StoreError: it does not; gives the reason. Nothing was made.
     """
-    upload = f"`gfcr upload --uri sqlite:///{file} runs/`"
+    upload = f"`gfcr upload --uri {_uri(file)} runs/`"
     if not file.exists():
         raise StoreError(
             f"tracking.uri: there is no file {file}. Run an experiment first, give the URI that it "
@@ -188,7 +194,7 @@ def _check_readable(file: Path) -> None:
         raise StoreError(
             f"{file} does not hold the tables of this MLflow (version {version}, and {_head()} is "
             "wanted): it is another database, or another MLflow made it. Give the URI of the "
-            f"store, or bring it up to date: mlflow db upgrade sqlite:///{file}."
+            f"store, or bring it up to date: mlflow db upgrade {_uri(file)}."
         )
 
 

@@ -16,7 +16,7 @@ from gfcr.commands import upload
 from gfcr.errors import GfcrError, StoreError
 from gfcr.tracking import mlflow_client
 from gfcr.tracking.mlflow import Mlflow
-from gfcr.tracking.mlflow_client import cause, open_client
+from gfcr.tracking.mlflow_client import cause, full, open_client, sqlite_file
 from gfcr.tracking.mlflow_store import read_runs
 from tests import stores
 from tests.integration.mlflow_runs import make_card, write_run
@@ -46,12 +46,15 @@ def whole(*seconds):
 
 
 @pytest.mark.parametrize("after", [0.1, *whole(0, 0.2, 0.4, 0.7, 1, 1.5, 2, 3)])
-def test_a_store_whose_making_was_killed_is_made_by_the_next(tmp_path, after):
-    file = tmp_path / "mlflow.db"
-    kill(open_client, file, begun=tmp_path / ".mlflow.db.new" / file.name, after=after)
+def test_a_store_whose_making_was_killed_is_made_by_the_next(tmp_path, monkeypatch, after):
+    folder, file = tmp_path / "a%20b?", Path("mlflow.db")  # as SQLAlchemy would read a path
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    kill(open_client, file, begun=Path(".mlflow.db.new") / file, after=after)
     assert after or not file.exists()
     assert open_client(f"sqlite:///{file}").create_experiment("x") == "1"
-    assert [*tmp_path.iterdir()] == [file] and read_runs(f"sqlite:///{file}") == []
+    assert [*Path().iterdir()] == [file] and read_runs(f"sqlite:///{file}") == []
+    assert sqlite_file(full(f"sqlite:///{file}")) == folder / file
 
 
 @pytest.mark.parametrize("after", [0.05, *whole(0, 0.1, 0.2, 0.4, 0.7, 1, 1.5, 2, 3)])
