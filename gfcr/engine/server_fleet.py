@@ -170,9 +170,11 @@ class Fleet:
         return by_request(told, sent=sent)
 
     def close(self) -> None:
-        """Stops the servers that gfcr started."""
-        for server in self.servers:
-            server.close()
+        """Stops the servers that gfcr started, side by side: each may take seconds to end."""
+        with ThreadPoolExecutor(len(self.servers)) as threads:
+            ended = [threads.submit(server.close) for server in self.servers]
+        for each in ended:
+            each.result()
 
     def _all(self, call: Callable[[Server], None]) -> None:
         """Calls the servers that are up, side by side: each takes as long as one alone."""

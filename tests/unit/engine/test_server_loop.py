@@ -640,6 +640,14 @@ def test_steps_of_a_request_that_moved_are_those_whose_tokens_were_heard() -> No
     assert [(s.gained, s.drafts) for s in found["b"]] == [(2, (8,))]
 
 
+def test_servers_are_ended_together(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = threading.Barrier(2)
+    monkeypatch.setattr(Process, "stop", lambda own: both.wait(5))
+    engine = start(Served(), Served())
+    engine.close()
+    monkeypatch.undo()
+
+
 def test_a_server_that_dies_again_and_again_is_given_up(start: Any) -> None:
     first, *others = Served(), Served(), Served(), Served(), Served()
     engine = start((first, *others))
