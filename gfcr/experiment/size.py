@@ -96,12 +96,13 @@ def weigh(resolved: Resolved, *, shapes: Mapping[str, Sequence[int]]) -> Size | 
 
 
 def shapes_of(model: str) -> dict[str, Sequence[int]]:
-    """Returns the shapes of a model folder's tensors, by name."""
+    """Returns the shapes of a model folder's tensors, by name, of the files transformers reads."""
     from safetensors import safe_open
 
     opened: Any = safe_open
     found: dict[str, Sequence[int]] = {}
-    for file in sorted(Path(model).glob("*.safetensors")):
+    files = [*Path(model).glob("model*.safetensors")] or [*Path(model).glob("*.safetensors")]
+    for file in files:
         with opened(file, framework="numpy") as held:
             found |= {name: held.get_slice(name).get_shape() for name in held.keys()}  # noqa: SIM118
     return found

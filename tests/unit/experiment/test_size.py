@@ -5,6 +5,8 @@ from typing import Any
 
 import peft
 import pytest
+import torch
+from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM
 
 from gfcr import config as configs
@@ -51,6 +53,7 @@ def test_parameters_are_counted_as_saved(tmp_path: Path) -> None:
     tiny_chain_sum(tmp_path)
     model: Any = AutoModelForCausalLM.from_pretrained(tmp_path)
     named = {name: [*tensor.shape] for name, tensor in model.named_parameters()}
+    save_file({"layers.0.wk.weight": torch.ones(2, 3)}, tmp_path / "consolidated.safetensors")
     assert {name: [*shape] for name, shape in size.shapes_of(str(tmp_path)).items()} == named
 
 
