@@ -44,6 +44,10 @@ def test_memory_and_checkpoints_follow_from_the_number_of_parameters(
     assert "trainer 5.0" in told(strategy="dpo"), "it has one whatever trainer.beta"
     assert "trainer 1.0" in told(strategy="dpo", lora={"rank": 2})
     assert "trainer 1.0" in told(lora={"rank": 2}) and "adapters alone" in told(lora={"rank": 2})
+    asked = {"adafactor": 2.0, "adamw_torch_8bit": 2.5, "lion_32bit": 3.0, "adamw_torch_4bit": 2.2}
+    for optimizer, memory in asked.items():
+        assert f"trainer {memory}," in told(optimizer=optimizer), optimizer
+    assert "a checkpoint: 1.0 GiB" in told(optimizer="adafactor")
     assert "cache 1.0 GiB (on a CPU)," in told(kv_cache_gib=None)
     monkeypatch.setattr(size, "shapes_of", lambda model: {})
     assert not told()
