@@ -105,8 +105,7 @@ def shapes_of(model: str) -> dict[str, Sequence[int]]:
 
     opened: Any = safe_open
     found: dict[str, Sequence[int]] = {}
-    files = [*Path(model).glob("model*.safetensors")] or [*Path(model).glob("*.safetensors")]
-    for file in files:
+    for file in models.weight_files(Path(model)):
         with opened(file, framework="numpy") as held:
             found |= {name: held.get_slice(name).get_shape() for name in held.keys()}  # noqa: SIM118
     return found

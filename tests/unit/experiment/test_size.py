@@ -10,6 +10,7 @@ from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM
 
 from gfcr import config as configs
+from gfcr import models
 from gfcr.errors import ConfigError
 from gfcr.experiment import size
 from gfcr.experiment.resolved import resolve
@@ -58,6 +59,7 @@ def test_parameters_are_counted_as_saved(tmp_path: Path) -> None:
     model: Any = AutoModelForCausalLM.from_pretrained(tmp_path)
     named = {name: [*tensor.shape] for name, tensor in model.named_parameters()}
     save_file({"layers.0.wk.weight": torch.ones(2, 3)}, tmp_path / "consolidated.safetensors")
+    assert models.weights_of(str(tmp_path)) == (tmp_path / "model.safetensors").stat().st_size
     assert {name: [*shape] for name, shape in size.shapes_of(str(tmp_path)).items()} == named
 
 
