@@ -7,13 +7,12 @@ from math import isclose
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gfcr.errors import described, shortened, shown
-from gfcr.handles import JUDGED, REWARDS
+from gfcr.handles import JUDGED, MEASURED, REWARDS
 from gfcr.loop import posing
 from gfcr.loop.coroutine import Pending
 from gfcr.loop.together import Together, Waiting
 from gfcr.tasks.base import Asked, Posed, Task, Verdict
 from gfcr.types import Group, Prompt
-from gfcr.values.notes import MEASURED
 from gfcr.values.numbers import real
 
 if TYPE_CHECKING:
