@@ -102,8 +102,13 @@ def weights_of(name_or_path: str) -> int | None:
     """Returns the bytes of a model's weights; None where they are not here to be counted."""
     if name_or_path in DEMOS:
         return 4 * recipe(name_or_path).parameters
-    files = [*Path(name_or_path).expanduser().glob("*.safetensors")]
+    files = weight_files(Path(name_or_path).expanduser())
     return sum(file.stat().st_size for file in files) or None
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """Returns the files of weights that transformers reads; others may hold them a second time."""
+    return [*folder.glob("model*.safetensors")] or [*folder.glob("*.safetensors")]
 
 
 def digest_of(folder: Path) -> str:

@@ -1,5 +1,6 @@
 """A strategy: a frozen record of parts, loaded by name and overridden by address."""
 
+import copy
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
@@ -237,7 +238,7 @@ def _announced(function: Any, *, name: str) -> Callable[..., object]:
         return function
 
     def given(*, group_size: int = function.group_size) -> Strategy:
-        return replace(function, group_size=group_size)
+        return replace(copy.deepcopy(function), group_size=group_size)
 
     given.__doc__, given.__module__ = f"{function!r}.", loose.find(name.rpartition(":")[0]).__name__
     return given
@@ -276,8 +277,7 @@ def _override_map(strategy: Strategy, changes: Any, *, key: str) -> dict[str, An
     for name, change in mapping(changes, where=f"strategy.{key}").items():
         if name not in result and not (is_mapping(change) and "name" in change):
             raise missing_part(str(name), key=key, held=parts, removes=change is None)
-        where = f"{key}.{name}"
-        result[name] = _override_part(result.get(name), change, stage=stage, where=where)
+        result[name] = _override_part(result.get(name), change, stage=stage, where=f"{key}.{name}")
     return {name: part for name, part in result.items() if part is not None}
 
 

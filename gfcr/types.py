@@ -99,7 +99,7 @@ class Rollout:
     logprobs_T: Floats
     """Log-probability under the distribution sampled from, in nats; 0 on environment tokens."""
     versions_T: Ints
-    """Policy version that sampled each token."""
+    """Policy version that sampled each token; of another run's, one long before 0."""
     mask_T: Bools
     """True where the policy sampled the token (and the loss applies); False on environment text."""
     spans: tuple[Span, ...]

@@ -188,7 +188,7 @@ def _generation(run: RunRecord, target: float) -> Spent:
 
 
 def _passes(run: RunRecord, target: float) -> Spent:
-    return Spent(cost=float(result_of(run).get("forward_passes", 0.0)))
+    return Spent(cost=float(result_of(run).get("forward_passes") or 0.0))
 
 
 def _calls(run: RunRecord, target: float) -> Spent:

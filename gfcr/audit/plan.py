@@ -9,7 +9,7 @@ from typing import Any, Final, final
 from gfcr import config, experiment, models, registry
 from gfcr import strategy as strategies
 from gfcr.audit.drafters import ALL, ELSEWHERE, Subject, named, words_of
-from gfcr.audit.prompts import MAX_TOKENS
+from gfcr.audit.prompts import MAX_TOKENS, PROMPT
 from gfcr.certificate.cell import LEVEL, NONE, SAMPLES
 from gfcr.certificate.settings import RUN, SETTINGS, Setting
 from gfcr.engine.server_settings import Serving, is_served
@@ -61,6 +61,17 @@ class Plan:
     def audited(self) -> Settings:
         """The engine to audit, with all its settings."""
         return engine_for(self.folder, changes=self.engine)
+
+    @property
+    def shortened(self) -> str | None:
+        """Says that completions have fewer than `max_tokens`; None where they have as many."""
+        room = self.audited.context(str(self.folder)) - PROMPT
+        if self.max_tokens <= room:
+            return None
+        return (
+            f"completions have {room} tokens at most, not {self.max_tokens}: engine.max_length="
+            f"{room + PROMPT} has room for no more. Raise it, as far as the model has positions."
+        )
 
     @property
     def level(self) -> float:

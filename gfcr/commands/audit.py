@@ -48,6 +48,7 @@ def run(options: argparse.Namespace) -> Outcome:
     found: list[Certificate] = []
     files: list[Path] = []
     with AuditDisplay(cells=len(plan.settings) * len(plan.drafters)) as display:
+        display.say(plan.shortened)
         for held in audits.run(plan, watch=display):
             found.append(held)
             files.append(certificate.write(held, folder=folder))

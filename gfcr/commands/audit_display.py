@@ -24,6 +24,11 @@ class AuditDisplay(Bar):
         self._now = ""
         self._first, self._said = (0, 0.0), 0.0
 
+    def say(self, words: str | None) -> None:
+        """Says something before the audit; None is nothing."""
+        if words is not None:
+            self.console.print(words, highlight=False, markup=False)
+
     def begin(self, drafter: str, setting: str) -> None:
         """See `Watch.begin`."""
         self._first, self._said = (0, 0.0), time.monotonic()

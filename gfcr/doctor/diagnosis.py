@@ -14,6 +14,7 @@ from gfcr.doctor.history import FEWEST, UPDATE, History
 from gfcr.doctor.levers import fitting
 from gfcr.doctor.rule import Finding, Rule
 from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.names import HELDOUT
 
 
 @final
@@ -104,7 +105,18 @@ def _asked_from(rule: Rule, history: History) -> int | None:
         more = updates[-1:] * (wanted - history.updates)
         if rule.figure(History([*history.lines, *more])) is not None:
             return wanted
-    return None
+    return _with_evaluations(rule, history)
+
+
+def _with_evaluations(rule: Rule, history: History) -> int | None:
+    """Returns as many updates as a rule wants that waits for evaluations, as the last two were."""
+    held = [n for n, (_, metrics) in enumerate(history.lines, start=1) if HELDOUT in metrics]
+    if len(held) < 3:  # two may be those before and after training
+        return None
+    before, period = history.lines[: held[-1]], history.lines[held[-2] : held[-1]]
+    going = (History([*before, *period * times]) for times in range(1, 2 * FEWEST + 1))
+    found = next((made for made in going if rule.figure(made) is not None), None)
+    return found and found.updates
 
 
 def history_of(folder: RunFolder) -> History:

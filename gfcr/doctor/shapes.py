@@ -2,6 +2,7 @@
 
 from gfcr.doctor.history import History
 from gfcr.doctor.rule import Figure, Overrides, Spec
+from gfcr.tracking.names import HELDOUT
 
 
 def mean(metric: str, *, over: str | None = None) -> Figure:
@@ -51,6 +52,13 @@ def rest(part: Figure) -> Figure:
         return None if share is None else 1 - share
 
     return figure
+
+
+def scale(history: History) -> float:
+    """Returns what rewards are shares of: 1, or twice the largest mean where one is beyond 1."""
+    rewards = (*history.series("reward/all").values, *history.series(HELDOUT).values)
+    largest = max(map(abs, rewards), default=0.0)
+    return 2 * largest if largest > 1 else 1.0
 
 
 def scaled(setting: str, *, by: float) -> Overrides:

@@ -4,6 +4,7 @@ vLLM generates with the strategy's Generate and Control parts; prompts, rewards,
 and sampling settings stay TRL's own. `gfcr.drop_in.GRPOTrainer` has none of the limits named here.
 """
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -37,7 +38,7 @@ from gfcr.stages import (
     Watcher,
 )
 from gfcr.strategy import Strategy
-from gfcr.tasks.base import Codec, Problems, Task, Verdict
+from gfcr.tasks.base import TURNS, Codec, Problems, Task, Verdict
 from gfcr.tasks.codec import HfCodec
 from gfcr.train.rollout_func import TrlPrompt, make_rollout_func
 from gfcr.types import FinishReason, Group, Loss, Prompt, Rollout
@@ -139,11 +140,13 @@ class DropIn:
     ) -> None:
         self.engine, self._strategy = engine, strategy
         self._known: dict[str, Prompt | None] = {}
-        """The task's problems by text; None where several with other answers have it."""
+        """The task's problems by conversation, and by the text of its last turn; None where
+        several with other answers have it."""
         for prompt in (*problems.train, *problems.heldout):
-            other = self._known.setdefault(prompt.text, prompt)
-            if other is not None and other.answer != prompt.answer:
-                self._known[prompt.text] = None
+            for key in {_asked(prompt), prompt.text}:
+                other = self._known.setdefault(key, prompt)
+                if other is not None and other.answer != prompt.answer:
+                    self._known[key] = None
         self._scored = not isinstance(task, _Unscored)
         self._floor = Floor(engine=engine, codec=codec, desk=Desk(task), seed=seed)
         self._trainer: Any = None
@@ -201,13 +204,14 @@ class DropIn:
         prompt = prompt_of({"prompt": given}, trainer=self._trainer)
         if not self._scored:
             return prompt
-        if (text := prompt.text) not in self._known:
+        text, whole = prompt.text, _asked(prompt)
+        if text not in self._known:
             raise ConfigError(
-                f"the prompt {text[:60]!r} is none of the task's {len(self._known)} problems, so "
-                "it cannot be verified: make the dataset of `task.problems(codec).train`, or leave "
-                "`task` out and give GRPOTrainer a reward function of your own."
+                f"the prompt {text[:60]!r} is none of the task's problems, so it cannot be "
+                "verified: make the dataset of `task.problems(codec).train`, or leave `task` out "
+                "and give GRPOTrainer a reward function of your own."
             )
-        if (known := self._known[text]) is None:
+        if (known := self._known[whole if whole in self._known else text]) is None:
             raise ConfigError(
                 f"the prompt {text[:60]!r} is that of several problems of the task, with other "
                 "answers, and TRL tells a rollout_func the prompt alone: leave all but one out, or "
@@ -236,6 +240,12 @@ class _Unscored(Task):
 
     def verify(self, prompt: Prompt, *, text: str) -> Verdict:
         return Verdict(reward=None)
+
+
+def _asked(prompt: Prompt) -> str:
+    """Returns what is asked: all turns of a conversation, else the text."""
+    turns = prompt.meta.get(TURNS)
+    return json.dumps(turns, sort_keys=True) if turns else prompt.text
 
 
 def _check_whole(rollouts: Sequence[Rollout]) -> None:

@@ -73,7 +73,7 @@ class GRPOTrainer(SeamMixin, _Trl):
             reward_funcs: as TRL's.
             args: a `GRPOConfig`; the engine is ours, whether `use_vllm` is set or not.
             train_dataset: with a `prompt` column; of known length.
-            strategy: a name, a `Strategy`, whose group size is `num_generations`, or as an
+            strategy: a name, a `Strategy`, copied with groups of `num_generations`, or as an
                 experiment's `strategy`: `{"name": "dapo", "replay": ...}`.
             engine: settings of the engine, `{"dtype": "bfloat16"}`; vLLM unless it has a `name`.
             trl: what else TRL's trainer takes.
@@ -268,7 +268,7 @@ def _say(words: str) -> None:
 
 def _load(asked: str | Mapping[str, Any] | Strategy, *, args: Any) -> Strategy:
     if isinstance(asked, Strategy):
-        loaded, knobs = asked, dict.fromkeys(("loss", "filters"))
+        loaded, knobs = copy.deepcopy(asked), dict.fromkeys(("loss", "filters"))
     else:
         knobs = {"name": asked} if isinstance(asked, str) else dict(asked)
         loaded = strategies.load(str(knobs.pop("name", "")), **knobs)

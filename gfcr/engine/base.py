@@ -167,8 +167,8 @@ class Engine(Protocol):
 
         Returns:
             One answer a sequence, of `len(sequence) - 1` places with the `top` likeliest tokens of
-            each (or all, where there are fewer), under `sampling`'s temperature (filters such as
-            top-p are not applied).
+            each (or all, where there are fewer), under `sampling`'s temperature, of which 0 scores
+            as 1 (filters such as top-p are not applied).
         """
         ...
 

@@ -140,13 +140,15 @@ class FakeEngine:
     def score(
         self, sequences: Sequence[Sequence[int]], *, sampling: Sampling, top: int = 0
     ) -> list[Scored]:
-        sampling = replace(sampling, top_p=1.0, top_k=0, min_p=0.0)
+        heat = sampling.temperature or 1.0  # as vLLM
+        sampling = replace(sampling, temperature=heat, top_p=1.0, top_k=0, min_p=0.0)
         return [self._scored(s, sampling=sampling, top=top) for s in sequences]
 
     def _scored(self, sequence: Sequence[int], *, sampling: Sampling, top: int) -> Scored:
         ends = range(1, len(sequence))
-        laws = [np.log(self.probabilities(sequence[:t], sampling=sampling)) for t in ends]
-        law_TV = np.array(laws, np.float32).reshape(-1, self._config.vocab)
+        laws = [self.probabilities(sequence[:t], sampling=sampling) for t in ends]
+        with np.errstate(divide="ignore"):  # special tokens never occur
+            law_TV = np.log(np.array(laws, np.float32)).reshape(-1, self._config.vocab)
         top_TK = np.argsort(-law_TV, axis=1, kind="stable")[:, :top]
         tokens_TC = np.column_stack([np.array(sequence[1:], int), top_TK])
         return Scored.parted(tokens_TC, logprobs_TC=np.take_along_axis(law_TV, tokens_TC, axis=1))

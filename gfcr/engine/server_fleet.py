@@ -158,14 +158,23 @@ class Fleet:
         self.placement.forget()
 
     def steps(self) -> Mapping[str, Steps]:
-        """Returns the steps recorded since the last call, by request id; see `traced`."""
+        """Returns the steps recorded since the last call, by request id; see `traced`.
+
+        Those of a server that was lost are gone.
+        """
         sent, self._begun_at = self._begun_at, {}
-        return by_request([server.call(STEPS) for server in self.servers], sent=sent)
+        told: list[Sequence[Any]] = [()] * len(self.servers)
+        for place, server in enumerate(self.servers):
+            with self._losing(server):
+                told[place] = server.call(STEPS) if server.up else ()
+        return by_request(told, sent=sent)
 
     def close(self) -> None:
-        """Stops the servers that gfcr started."""
-        for server in self.servers:
-            server.close()
+        """Stops the servers that gfcr started, side by side: each may take seconds to end."""
+        with ThreadPoolExecutor(len(self.servers)) as threads:
+            ended = [threads.submit(server.close) for server in self.servers]
+        for each in ended:
+            each.result()
 
     def _all(self, call: Callable[[Server], None]) -> None:
         """Calls the servers that are up, side by side: each takes as long as one alone."""

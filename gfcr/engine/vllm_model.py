@@ -28,6 +28,8 @@ class ModelFolder:
     """End-of-sequence tokens that model, generation config or tokenizer declare."""
     max_positions: int | None
     vocab: int
+    nested: bool = False
+    """Whether the language model's settings are in the config's `text_config`."""
 
 
 def open_folder(model: str) -> ModelFolder:
@@ -50,13 +52,15 @@ def open_folder(model: str) -> ModelFolder:
             f"{', '.join(held) or 'nothing'}: save the model with `save_pretrained` first."
         )
     config = read_json(path / "config.json")
-    text = cast("dict[str, Any]", config.get("text_config") or config)
+    nested = bool(config.get("text_config"))
+    text = cast("dict[str, Any]", config["text_config"] if nested else config)
     return ModelFolder(
         path=path,
         tensors=_tensors(path, text=text),
         eos=tuple(sorted(ends_of(path))),
         max_positions=text.get("max_position_embeddings"),
         vocab=int(text["vocab_size"]),
+        nested=nested,
     )
 
 

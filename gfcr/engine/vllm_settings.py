@@ -54,7 +54,8 @@ class Settings(EngineConfig):
             "skip_tokenizer_init": True,
         }
         if folder.max_positions is not None and max_length >= folder.max_positions:
-            settings["hf_overrides"] = {"max_position_embeddings": max_length + 1}
+            longer = {"max_position_embeddings": max_length + 1}
+            settings["hf_overrides"] = {"text_config": longer} if folder.nested else longer
         if drafter is not None:
             settings["speculative_config"] = vllm_speculation.settings(drafter)
         return settings

@@ -234,7 +234,7 @@ def _result(
         "reward_range": bounds and [bound if isfinite(bound) else None for bound in bounds],
         "tokens": pipeline.tokens(),
         "time": {k.removeprefix("time/"): v for k, v in totals.items() if k.startswith("time/")},
-        "forward_passes": totals.get("forward_passes", 0.0),
+        "forward_passes": totals.get("forward_passes") or None,  # not all engines count them
         "speculation": {k: totals.get(f"speculation/{k}", 0.0) for k in SPECULATION},
         "verifier_calls": memory.verifier_calls,
         "rollout_tokens_per_s": totals.get("rollout_tokens", 0.0)

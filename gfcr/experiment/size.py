@@ -13,6 +13,8 @@ from gfcr.experiment.resolved import Resolved, resolve
 from gfcr.train.adapters import check_targets, is_target
 
 GIB: Final = 2**30
+_MOMENTS: Final = {"adafactor": 0, "sgd": 0, "lion": 1, "rmsprop": 1, "adagrad": 1}
+"""Moments that optimizers keep of each parameter, by a part of their names; others keep two."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +65,7 @@ def size_of(resolved: Resolved, *, model: str) -> str:
     whole, given = 4 * size.parameters / GIB, getattr(resolved.engine, "kv_cache_gib", None)
     trained = (size.weights + size.gradients + size.moments) / GIB
     cache = f"its cache {given or 1.0:.1f} GiB" + ("" if given else " (on a CPU)")
-    full = f"{3 * whole:.1f} GiB, {whole:.1f} once it has ended"
+    full = f"{whole + size.moments / GIB:.1f} GiB, {whole:.1f} once it has ended"
     return (
         f"size: {size.parameters / 1e6:,.0f} million parameters; memory for trainer {trained:.1f}, "
         f"engine {size.served / GIB:.1f} and {cache}, and more for each pass; a checkpoint: "
@@ -74,8 +76,8 @@ def size_of(resolved: Resolved, *, model: str) -> str:
 def weigh(resolved: Resolved, *, shapes: Mapping[str, Sequence[int]]) -> Size | None:
     """Returns the size of a run; None where no model is trained or it has no safetensors.
 
-    Weights, gradients and two moments of Adam in float32 are the trainer's; with LoRA gradients and
-    moments are those of its matrices alone.
+    Weights, gradients and the optimizer's moments, in float32 or as many bits as its name says, are
+    the trainer's; with LoRA gradients and moments are those of its matrices alone.
     """
     trainer, count = resolved.trainer, sum(map(prod, shapes.values()))
     if not count or not trainer.needs_model or not resolved.engine.needs_model:
@@ -84,24 +86,26 @@ def weigh(resolved: Resolved, *, shapes: Mapping[str, Sequence[int]]) -> Size | 
     added = _adapters(shapes, lora=lora) if lora else 0
     referred = resolved.strategy.estimator == "dpo" or getattr(trainer, "beta", 0.0)
     copies = 1 if lora or not referred else 2
-    each = 2 if "8bit" in getattr(trainer, "optimizer", "") else 8
+    optimizer = getattr(trainer, "optimizer", "")
+    moments = next((num for name, num in _MOMENTS.items() if name in optimizer), 2)
+    bits = next((bits for bits in (4, 8) if f"{bits}bit" in optimizer), 32)
     dtype = getattr(resolved.engine, "dtype", "float32")
     return Size(
         parameters=count,
         trained=added or count,
         weights=4 * (copies * count + added),
-        moments=each * (added or count),
+        moments=moments * bits * (added or count) // 8,
         served=(4 if dtype == "float32" else 2) * count,
     )
 
 
 def shapes_of(model: str) -> dict[str, Sequence[int]]:
-    """Returns the shapes of a model folder's tensors, by name."""
+    """Returns the shapes of a model folder's tensors, by name, of the files transformers reads."""
     from safetensors import safe_open
 
     opened: Any = safe_open
     found: dict[str, Sequence[int]] = {}
-    for file in sorted(Path(model).glob("*.safetensors")):
+    for file in models.weight_files(Path(model)):
         with opened(file, framework="numpy") as held:
             found |= {name: held.get_slice(name).get_shape() for name in held.keys()}  # noqa: SIM118
     return found

@@ -10,15 +10,19 @@ from gfcr.stages import View
 from gfcr.types import Rollout
 
 _FENCE: Final = re.compile(r"^[ \t]*```([^\n`]*)\n(.*?)^[ \t]*```[ \t]*$", re.DOTALL | re.MULTILINE)
+_BEGUN: Final = frozenset({"exit", "forced"})
+"""Notes of rollouts that were told nothing: what `serial_exits` or `budget_forcing` appended is the
+beginning of their answer."""
 
 
 def written(rollout: Rollout, *, view: View) -> str:
     """The text without what a tool or the environment said.
 
-    A beginning that the policy was given, such as a hint, is part of what it goes on to write.
+    A beginning that the policy was given, such as a hint or the marker of an answer, is part of
+    what it goes on to write.
     """
     told_T = np.logical_or.accumulate(rollout.mask_T) & ~rollout.mask_T
-    if not told_T.any():
+    if not told_T.any() or _BEGUN & rollout.notes.keys():
         return rollout.text
     # A stop that ends the rollout is no part of its text.
     stop = view.decode(rollout.tokens_T.tolist())[len(rollout.text) :]

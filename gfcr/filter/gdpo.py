@@ -11,6 +11,7 @@ from gfcr.errors import ConfigError
 from gfcr.filter._standard import standardised
 from gfcr.stages import BatchMap, Filter, View
 from gfcr.types import Floats, Group, Rollout, Signal
+from gfcr.values.notes import MEASURED
 from gfcr.values.ranges import Finite
 
 REWARD = "reward"
@@ -26,7 +27,8 @@ class Gdpo(Filter, BatchMap):
 
     `weights` names what is summed: `reward`, the experiment's named rewards (`rewards/NAME`), and
     scores that filters before this one or Evaluators gave (one per token counts as its mean). Left
-    empty: the named rewards, or `reward` where there are none, and every score, each with weight 1.
+    empty: the named rewards, or `reward` where there are none, and every score, each with weight 1;
+    what the verifier measured beside its reward, such as time-outs, is not among them.
     A rollout that lacks one of them is compared by the others. A single reward is GRPO's own: it
     is not normalised over the batch.
 
@@ -60,7 +62,7 @@ class Gdpo(Filter, BatchMap):
     def apply(self, group: Group, *, view: View) -> Group:
         kept = group.kept_N
         pairs = zip(group.rollouts, group.signals, strict=True)
-        given = [_given(r, s) for (r, s), k in zip(pairs, kept, strict=True) if k]
+        given = [self._given(r, s) for (r, s), k in zip(pairs, kept, strict=True) if k]
         names = {name for values in given for name in values}
         self.found[view.step] = tuple(sorted({*self.found.get(view.step, ()), *names}))
         total = np.zeros(len(given), np.float64)
@@ -87,6 +89,13 @@ class Gdpo(Filter, BatchMap):
         """Rewards summed in the last batch."""
         return {"summed": float(self.summed)}
 
+    def _given(self, rollout: Rollout, signal: Signal) -> dict[str, float]:
+        rewards = {REWARD: float("nan") if signal.reward is None else signal.reward}
+        named = {name: value for name, value in rollout.notes.items() if name.startswith(NAMED)}
+        if MEASURED in rollout.notes:  # as whether a program timed out: no reward unless asked for
+            named = {name: value for name, value in named.items() if name in self.weights}
+        return {**rewards, **named, **{name: _mean(score) for name, score in signal.scores.items()}}
+
     def _normalised(self, values: Sequence[float]) -> np.ndarray:
         """Values that are missing are neither counted nor moved."""
         found = np.array(values, np.float64)
@@ -96,12 +105,6 @@ class Gdpo(Filter, BatchMap):
             return np.zeros(len(found))
         scaled = (found - found[here].mean()) / (found[here].std(ddof=1) + self.epsilon)
         return np.where(here, scaled, 0.0)
-
-
-def _given(rollout: Rollout, signal: Signal) -> dict[str, float]:
-    rewards = {REWARD: float("nan") if signal.reward is None else signal.reward}
-    named = {name: value for name, value in rollout.notes.items() if name.startswith(NAMED)}
-    return {**rewards, **named, **{name: _mean(score) for name, score in signal.scores.items()}}
 
 
 def _mean(score: float | Floats) -> float:

@@ -14,12 +14,13 @@ from gfcr.handles.jobs import Job, Plan
 from gfcr.handles.posed import PROPOSE, SOLVE, Posed, kind_of, role_of
 from gfcr.handles.session import Sampled, Scratch, Session, Trajectory, Verdict
 from gfcr.handles.view import TOOLS, TURNS, Scored, View
-from gfcr.values.notes import EPISODE, JUDGED, REWARDS, STATE, STEP_REWARD
+from gfcr.values.notes import EPISODE, JUDGED, MEASURED, REWARDS, STATE, STEP_REWARD
 
 __all__ = [
     "BATCH_FULL",
     "EPISODE",
     "JUDGED",
+    "MEASURED",
     "PROPOSE",
     "REWARDS",
     "SOLVE",

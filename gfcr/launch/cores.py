@@ -101,14 +101,14 @@ def _memory() -> int:
     free = psutil.virtual_memory().available
     # In a container the machine's free memory says nothing of the container's own limit.
     names = ("max", "current", "stat")
-    limit, used, stat = (Path(f"/sys/fs/cgroup/memory.{name}") for name in names)
-    bounded = limit.read_text().strip() if limit.is_file() else "max"
-    if bounded == "max":
+    places = (Path(f"/sys/fs/cgroup/memory.{name}") for name in names)
+    limit, used, stat = (place.read_text() if place.is_file() else "" for place in places)
+    if limit.strip() in ("", "max"):
         return free
     # Files that were read are counted too, and are let go of when something wants the memory.
-    held = dict(line.split() for line in stat.read_text().splitlines())
-    files = int(held["inactive_file"]) + int(held["active_file"])
-    return min(free, int(bounded) - int(used.read_text()) + files)
+    held = dict(line.split() for line in stat.splitlines())
+    files = sum(int(held.get(name, 0)) for name in ("inactive_file", "active_file"))
+    return min(free, int(limit) - int(used or 0) + files)
 
 
 def _count(number: int, what: str) -> str:

@@ -12,11 +12,16 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final, final
 
+import numpy as np
+
 from gfcr.errors import PartError
 from gfcr.ledger import ABORTED, BUFFERED, Ledger, rejected
 from gfcr.stages import Harvest
 from gfcr.types import Group, Prompt, Rollout, Sample, Span
 from gfcr.values.columns import COLUMNS
+
+_LONG_AGO: Final = -(2**30)
+"""Version of another run's policies, whose updates say nothing of this run's."""
 
 
 @final
@@ -185,10 +190,18 @@ def _another(prompt: Prompt) -> PartError:
 
 
 def _of_another(group: Group, *, run: str) -> Group:
-    """Returns the group under ids that no group of this run has."""
+    """Returns the group under ids that no group of this run has, by policies long before it."""
     name = f"{run}/{group.id}"
     rollouts = tuple(
-        replace(r, id=f"{run}/{r.id}", group_id=name, spans=(), parent=None) for r in group.rollouts
+        replace(
+            r,
+            id=f"{run}/{r.id}",
+            group_id=name,
+            versions_T=np.full_like(r.versions_T, _LONG_AGO),
+            spans=(),
+            parent=None,
+        )
+        for r in group.rollouts
     )
     return replace(group, id=name, rollouts=rollouts)
 

@@ -7,7 +7,7 @@ from math import isclose
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gfcr.errors import described, shortened, shown
-from gfcr.handles import JUDGED
+from gfcr.handles import JUDGED, MEASURED, REWARDS
 from gfcr.loop import posing
 from gfcr.loop.coroutine import Pending
 from gfcr.loop.together import Together, Waiting
@@ -67,6 +67,11 @@ class Desk:
             self.together.add(Waiting(place, asked, pending))
             return pending
         return self._asking(verify_safely, self.task, prompt, text, failed=_unscorable)
+
+    def notes_of(self, verdict: Verdict, *, judged: bool) -> dict[str, float]:
+        """Returns a rollout's notes of its verdict; if `judged`, it is not the task's own."""
+        notes = {f"{REWARDS}{name}": score for name, score in verdict.scores.items()}
+        return notes | ({MEASURED: 1.0} if notes and self.task.measures and not judged else {})
 
     def pose(self, prompt: Prompt, *, text: str) -> Pending[Posed]:
         """Asks the task to make a problem of a proposal; a later `deliver` gives the answer."""

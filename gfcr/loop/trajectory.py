@@ -8,7 +8,7 @@ import numpy as np
 
 from gfcr.engine.base import Request
 from gfcr.errors import PartError
-from gfcr.handles import JUDGED, REWARDS
+from gfcr.handles import JUDGED
 from gfcr.ledger import ABORTED, cut_spans
 from gfcr.loop.checks import flaw
 from gfcr.loop.columns import Columns
@@ -264,7 +264,7 @@ class LiveTrajectory(Columns):
             reward=verdict.reward,
             error=verdict.error,
             notes={k: plain(v) for k, v in self.notes.items() if is_note(k, v)}
-            | {f"{REWARDS}{name}": score for name, score in verdict.scores.items()},
+            | self._origin.floor.desk.notes_of(verdict, judged=JUDGED in self.notes),
         )
 
     def _end(self, finish: FinishReason, *, detail: str = "") -> None:

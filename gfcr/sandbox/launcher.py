@@ -35,6 +35,8 @@ def main() -> None:
     spec_fd, status_fd, result_fd = map(int, sys.argv[1:])
     with os.fdopen(spec_fd, "rb") as file:
         spec: dict[str, Any] = json.load(file)
+    # Of whom opens many files they are high; what is opened here takes lower ones.
+    spec["descriptors"] = max(spec_fd, status_fd, result_fd, 1024) + 1
     _prctl(_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != spec["parent"]:
         os._exit(1)
@@ -110,7 +112,7 @@ def _first(spec: dict[str, Any], status: int, *, alive: int, two_ids: bool) -> N
     _prctl(_DUMPABLE, 0)
     _build(spec)
     program = _fork(lambda: _become(spec, status, two_ids=two_ids), status)
-    os.closerange(0, 1024)
+    os.closerange(0, spec["descriptors"])
     while True:  # every orphan within is ours
         pid, ended = os.wait()
         if pid == program:
@@ -175,7 +177,7 @@ def _become(spec: dict[str, Any], status: int, *, two_ids: bool) -> NoReturn:
         signal.signal(number, signal.SIG_DFL)
     os.set_inheritable(status, False)
     os.closerange(3, status)
-    os.closerange(status + 1, 4096)
+    os.closerange(status + 1, spec["descriptors"])
     arguments = [spec["python"], "-I", "-S", "-B", "-X", "utf8"]
     last = [PROGRAM] if spec["namespaces"] else ["-c", spec["source"]]
     os.write(status, b"ready")

@@ -20,6 +20,7 @@ class Halving(StoppingRule):
 
     Jamieson and Talwalkar 2016 (arXiv 1502.07943): rungs at first, first * factor, ... of the
     resource. All arms are brought to a rung before any is judged, so that their order is no matter.
+    An arm that has lost a seed runs on unjudged, so that the others are judged by all of theirs.
     """
 
     paper = "1502.07943"
@@ -63,10 +64,12 @@ class Halving(StoppingRule):
         return spent / (arms * total)
 
     def give_up(self, scores: Scores) -> dict[str, str]:
-        seeds = shared_seeds(scores)
+        most = max(map(len, scores.values()), default=0)
+        whole = {arm: by_seed for arm, by_seed in scores.items() if len(by_seed) == most}
+        seeds = shared_seeds(whole)
         if not seeds:
             return {}
-        means = {arm: fmean(by_seed[s] for s in seeds) for arm, by_seed in scores.items()}
+        means = {arm: fmean(by_seed[s] for s in seeds) for arm, by_seed in whole.items()}
         bar = sorted(means.values())[-max(1, len(means) // self.factor)]
         return {
             arm: f"mean {mean:.4g} over {len(seeds)} seed(s), the best 1/{self.factor} of "

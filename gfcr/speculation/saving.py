@@ -33,10 +33,10 @@ class Saving:
         """Takes in a step, and returns its estimate; None while too few steps are known.
 
         Args:
-            step: the step; one with prompt tokens has no estimate.
+            step: the step; one with prompt tokens, or with no request left, has no estimate.
             lookup_s: seconds of the step in which drafts were looked up, which no pass took.
         """
-        if step.prompt_tokens or not step.emitted:
+        if step.prompt_tokens or not step.emitted or not step.running:
             return None
         pass_s = max(step.seconds - lookup_s, 1e-9)
         self._steps.append((step.running, step.drafted, step.drafted > 0, pass_s))

@@ -89,7 +89,7 @@ class Succession:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the draft in use, its predecessor, the newest learnt, and all measurements."""
+        """Returns all drafts, those in use and those that wait, and all measurements."""
         self._take_learnt()
         return {
             "guard": copy.deepcopy(self.guard),
@@ -97,6 +97,7 @@ class Succession:
             # The files themselves are deleted with the learner's folder.
             "current": _bytes(self._current),
             "previous": _bytes(self._previous),
+            "offered": _bytes(self.offered),
             "learnt": _bytes(self._newest),
             "optimizer": _bytes(self._optimizer),
             "waits": self._next is not None,
@@ -105,17 +106,18 @@ class Succession:
     def load_state_dict(self, state: Mapping[str, Any], *, course: Course) -> None:
         """Restores `state_dict`; the engine gets the draft when it next asks."""
         self.guard, self._counts = copy.deepcopy(state["guard"]), copy.deepcopy(state["counts"])
-        if state["learnt"] is None and state["current"] is None:
+        if all(state[name] is None for name in ("learnt", "current", "offered")):
             return
         learner = self._started_learner(course)
         kept = {
             name: _written(state[name], file=learner.folder / name)
-            for name in ("current", "previous", "learnt", "optimizer")
+            for name in ("current", "previous", "offered", "learnt", "optimizer")
         }
         self._current, self._previous = kept["current"], kept["previous"]
         learner.restart_from(kept["learnt"] or self._current, optimizer=kept["optimizer"])
         self._restored = self._current is not None
         self._newest, self._optimizer = kept["learnt"], kept["optimizer"]
+        self.offered = kept["offered"] or self.offered
         self._next = self._newest if state["waits"] else None
 
     def _started_learner(self, course: Course) -> Learner:

@@ -37,8 +37,7 @@ def run_rows(study: Study) -> list[dict[str, Any]]:
 
 def metric_names(study: Study) -> list[str]:
     """Returns the metrics that the study's runs have recorded."""
-    lines = (line for trial in study.trials for line in RunFolder(trial.folder).metrics())
-    return sorted({name for line in lines for name in line.metrics})
+    return _names(_lines(study))
 
 
 def curves_frame(study: Study, *, metrics: Sequence[str] | None = None) -> "DataFrame":
@@ -54,8 +53,8 @@ def curves_frame(study: Study, *, metrics: Sequence[str] | None = None) -> "Data
     Raises:
         ConfigError: no run has recorded one of the metrics, though some have begun.
     """
-    lines = {trial.name: list(RunFolder(trial.folder).metrics()) for trial in study.trials}
-    known = metric_names(study)
+    lines = _lines(study)
+    known = _names(lines)
     for name in metrics or ():
         if known and name not in known:
             raise unknown_name(name, kind="metric", allowed=known, where=f"study {study.name}")
@@ -145,6 +144,14 @@ def _run_row(trial: Trial, *, study: Study) -> dict[str, Any]:
         "error": None if status == "running" else result.get("error"),
         "folder": str(trial.folder),
     }
+
+
+def _lines(study: Study) -> dict[str, list[MetricLine]]:
+    return {trial.name: [*RunFolder(trial.folder).metrics()] for trial in study.trials}
+
+
+def _names(lines: Mapping[str, Sequence[MetricLine]]) -> list[str]:
+    return sorted({name for own in lines.values() for line in own for name in line.metrics})
 
 
 def _points(

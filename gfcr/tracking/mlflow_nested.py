@@ -93,8 +93,8 @@ def find_run(
 def average(client: "MlflowClient", experiment: str, *, study: str, arm: str) -> None:
     """Brings an arm's means up to date with its seeds; the caller holds the store's lock.
 
-    Means are over seeds that have ended without failing and have a score, at updates that all of
-    these have reached.
+    Means are over seeds that have ended without failing, have a score and differ from the newest in
+    nothing but the seed, at updates that all of these have reached.
     """
     from mlflow.entities import Metric
 
@@ -104,6 +104,10 @@ def average(client: "MlflowClient", experiment: str, *, study: str, arm: str) ->
     # One that was left, or stopped, before its first evaluation has come nowhere.
     scored = [seed for seed in seeds if encode_name(HELDOUT) in seed.data.metrics]
     ended = [seed for seed in scored if seed.data.tags.get("gfcr.status") in _COUNTED]
+    if ended:  # those of an arm that was edited since are of another one
+        newest = max(ended, key=lambda seed: (seed.info.start_time, seed.info.run_id))
+        spec = newest.data.tags.get("gfcr.spec_hash")
+        ended = [seed for seed in ended if seed.data.tags.get("gfcr.spec_hash") == spec]
     wanted = _means([_curves(client, run, keys=map(encode_name, CURVES)) for run in ended])
     held = _curves(client, above, keys=above.data.metrics)
     if not all(at in wanted and isclose(value, wanted[at]) for at, value in held.items()):

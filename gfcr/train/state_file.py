@@ -12,7 +12,7 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from enum import Enum
+from enum import Enum, Flag
 from pathlib import Path, PurePath
 from random import Random
 from typing import Any, Final, TypeAlias, final
@@ -114,6 +114,8 @@ class _Writer:
                 "them, and objects of classes beside the part. Hold those, or give the part its "
                 "own state_dict and load_state_dict."
             )
+        if issubclass(kind, Flag):  # a combination has no name of its own
+            return "flag", value.value, name
         if issubclass(kind, Enum):
             return "enum", value.name, name
         if issubclass(kind, tuple):
@@ -170,6 +172,12 @@ def _generator(held: Any, of: None) -> Any:
     made = bits[held["bit_generator"]]()
     made.state = held
     return np.random.Generator(made)
+
+
+def _flag(held: int, of: str) -> Flag:
+    if not issubclass(kind := _class_of(of), Flag):  # calling any other would run its constructor
+        raise ValueError(f"{of} is no enum.Flag")
+    return kind(held)
 
 
 def _object(held: dict[str, Any], of: str) -> Any:
@@ -255,6 +263,7 @@ _MAKERS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "$random": _random,
     "$generator": _generator,
     "$enum": lambda held, of: _class_of(of)[held],
+    "$flag": _flag,
     "$named": lambda held, of: _class_of(of)._make(held),
     "$object": _object,
 }

@@ -4,6 +4,8 @@ from typing import Final
 
 REWARDS: Final = "rewards/"
 """Prefix of a reward's name in a rollout's notes."""
+MEASURED: Final = "measured"
+"""Note of a rollout whose `rewards/NAME` are measurements, and no parts of its reward."""
 EPISODE: Final = "episode"
 """Note of a rollout that an environment answered: its episode, whose turns stand in order."""
 JUDGED: Final = "judged"

@@ -119,7 +119,7 @@ def test_a_tool_s_words_are_masked_and_the_verifier_rewards(train: Any) -> None:
 
 
 def test_a_prompt_the_task_does_not_know_is_named(train: Any) -> None:
-    with pytest.raises(ConfigError, match=r"'1\+1\+1\+1=' is none of the task's 4224 problems"):
+    with pytest.raises(ConfigError, match=r"'1\+1\+1\+1=' is none of the task's problems"):
         train("grpo", reward=drop_in.reward, task="chain_sum", prompts=["1+1+1+1="] * 4)
 
 

@@ -1,5 +1,7 @@
 """An arm's run in MLflow has the means of its seeds, whatever happens to these."""
 
+from dataclasses import replace
+
 import pytest
 
 from gfcr import leaderboard
@@ -80,6 +82,9 @@ def test_a_seed_that_is_started_over_or_fails_counts_no_longer(tmp_path):
     write(tmp_path / "second", uri, 1, steps=range(4, 5))
     assert curve(uri) == mean(HELDOUT, seeds=[0, 1], steps=range(1, 5))
     assert len(runs_of(uri, "arm")) == 1 and len(runs_of(uri, "seed")) == 2
+    edited = replace(make_card(seed=0, prompts=9), run_id="edited")
+    write_run(tmp_path / "edited", edited, tracker=Mlflow(uri=uri))
+    assert curve(uri) == mean(HELDOUT, seeds=[0], steps=range(1, 6)), "of the arm as it is now"
 
 
 def test_an_arm_is_no_trial(tmp_path):

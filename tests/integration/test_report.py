@@ -617,7 +617,21 @@ def test_names_of_points_do_not_cover_each_other(page):
             assert beside or abs(a["y"] - b["y"]) >= 12
 
 
-def test_an_empty_leaderboard_is_a_page_too(browser, tmp_path):
-    browser.get(report.write(leaderboard.rank([]), path=tmp_path / "empty.html").as_uri())
-    assert "No run" in browser.find_element("id", "lead").text
+def test_the_page_says_what_is_ranked_and_that_nothing_is(browser, tmp_path):
+    def lead(runs):
+        browser.get(report.write(leaderboard.rank(runs), path=tmp_path / "lead.html").as_uri())
+        return browser.find_element("id", "lead").text
+
+    assert "No run" in lead([])
+    lost, runs = {"lucky": {f"p{i}": 1 for i in range(30)}}, []
+    for arm, seed in [("lucky", 0), ("lucky", 1), ("sure", 0), ("sure", 1)]:
+        after = measured(
+            {f"p{i}": 0.9 - 0.2 * (arm == "sure") for i in range(50)}, unscorable=lost.get(arm)
+        )
+        run = make_run("grpo", seed)
+        result = run.result | {"heldout": run.result["heldout"] | {"after": after}}
+        runs.append(replace(run, arm=arm, run_id=f"{arm}-{seed}", result=result))
+    told = lead(runs)
+    assert told.startswith("sure has the highest held-out score, 0.700 with unscorable answers at")
+    assert lead(runs[2:]).startswith("sure has the highest held-out score, 0.700, from 0.300")
     assert browser.get_log("browser") == []

@@ -5,11 +5,11 @@ from typing import Final
 
 from gfcr.doctor.history import History
 from gfcr.doctor.rule import Rule, Spec
-from gfcr.doctor.shapes import excused, kept, mean, rest, scaled
+from gfcr.doctor.shapes import excused, kept, mean, rest, scale, scaled
 from gfcr.values.reading import inline
 
 _SOME: Final = 0.05
-"""A reward, or an entropy, below which a change by a factor says nothing."""
+"""A reward's share of its scale, or an entropy, below which a change by a factor says nothing."""
 _FORM: Final = ("train/entropy", "length/all/mean")
 _SHAPE: Final = {"reward/all", *_FORM}
 _UNFILTERED: Final = {"top_p": 1.0, "top_k": 0, "min_p": 0.0}
@@ -32,11 +32,12 @@ def _broken_at_once(history: History) -> float | None:
     It counts only where entropy or length changed by a factor of two with it: other prompts may be
     harder, and are answered in the same manner.
     """
+    some = _SOME * scale(history)
     logged = [m for _, m in history.lines if m.keys() >= _SHAPE]
     lost = [
         1 - now["reward/all"] / before["reward/all"]
         for before, now in pairwise(logged)
-        if before["reward/all"] > _SOME and any(_halved(before[k], now[k]) for k in _FORM)
+        if before["reward/all"] > some and any(_halved(before[k], now[k]) for k in _FORM)
     ]
     return max(lost, default=0.0) if logged[1:] else None
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from gfcr.doctor.history import History
 from gfcr.doctor.rule import Overrides, Rule, Spec
-from gfcr.doctor.shapes import kept, largest, mean, scaled
+from gfcr.doctor.shapes import kept, largest, mean, scale, scaled
 from gfcr.tracking.names import HELDOUT
 
 _GATES: Final = ("format_gate", "json_gate", "parse_gate")
@@ -40,14 +40,15 @@ def _growth(history: History) -> float | None:
     length, gain = kept("length/all/mean")(history), history.gain("reward/all")
     if length is None or gain is None:
         return None
-    return 0.0 if gain > 0.02 else length - 1
+    return 0.0 if gain > 0.02 * scale(history) else length - 1
 
 
 def _below_its_best(history: History) -> float | None:
-    """Returns what the held-out score, as means of two evaluations, has lost of its best.
+    """Returns what share of its scale the held-out score, as means of two evaluations, has lost.
 
-    0 where the reward has not risen by 0.02, and where so few answers waver by as much: three
-    standard errors of a difference of two such means, as the best of many is good by luck.
+    It is counted from the best. 0 where the reward has not risen by 0.02 of it, and where so few
+    answers waver by as much: three standard errors of a difference of two such means, as the best
+    of many is good by luck.
     """
     gain, held = history.gain("reward/all"), history.series(HELDOUT).values
     if gain is None or len(held) < 4:
@@ -55,7 +56,8 @@ def _below_its_best(history: History) -> float | None:
     means, answers = [fmean(pair) for pair in pairwise(held)], history.series("heldout/n").values
     # An evaluation that nobody could score has no answers, and no score either.
     lost, luck = max(means) - means[-1], 1.5 / min(filter(None, answers), default=inf) ** 0.5
-    return lost if gain > 0.02 and lost > luck else 0.0
+    share = lost / (unit := scale(history))
+    return share if gain > 0.02 * unit and share > luck else 0.0
 
 
 RULES: Final = (
@@ -127,7 +129,8 @@ RULES: Final = (
         name="reward_hacking",
         cell="F5.5",
         says=(
-            "the held-out score lies {figure:.2f} below its best, while the training reward rises."
+            "the held-out score lies {figure:.0%} of its scale below its best, while the training "
+            "reward rises."
         ),
         figure=_below_its_best,
         limit=0.1,

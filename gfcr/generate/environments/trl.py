@@ -53,7 +53,17 @@ class Trl(Environment):
 
     @property
     def reads_columns(self) -> Sequence[str]:
-        return ("*",)
+        factory = registry.load_object(self.factory)
+        reset = getattr(factory, "reset", None) if inspect.isclass(factory) else None
+        if reset is None:
+            return ("*",)
+        taken = [*inspect.signature(reset).parameters.values()][1:]
+        # One with a default need be no column: whatever there is may be taken.
+        if any(
+            p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) or p.default is not p.empty for p in taken
+        ):
+            return ("*",)
+        return [p.name for p in taken if p.name != "prompt"]
 
     def __post_init__(self) -> None:
         factory = registry.load_object(self.factory, where="environment.factory")

@@ -5,7 +5,9 @@ function lead() {
   const best = board.rows[0];
   const told = (verdict) => board.rows.filter((row) => row.verdict === verdict).length;
   const of = best.rank === null ? "No arm can be ranked; " : "";
-  const first = `${of}${best.arm} has the highest held-out score, ${fixed(best.score.value)}, from ${fixed(best.before)} before training.`;
+  const lost = board.rows.some((row) => row.unscorable);  // ranks go by the floor
+  const score = lost ? `${fixed(best.score.floor)} with unscorable answers at the lowest reward` : fixed(best.score.value);
+  const first = `${of}${best.arm} has the highest held-out score, ${score}, from ${fixed(best.before)} before training.`;
   if (!board.baseline) return first;
   const parts = ["better", "worse", "equivalent", "inconclusive"].map((v) => [told(v), v]).filter(([n]) => n);
   return `${first} Against ${board.baseline}: ${parts.map(([n, v]) => `${n} ${v}`).join(", ") || "nothing to compare"}.`;

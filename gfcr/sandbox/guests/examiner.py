@@ -172,7 +172,21 @@ def bound(tree: ast.Module, *, entry: str, wire: Wire) -> dict[str, Any]:
     if entry or theirs > library.keys():  # else there would be nothing to test
         found |= library
     stand_ins = theirs - found.keys() | ({entry} if entry else set[str]())
+    if values := _valued(nodes) & stand_ins:
+        raise UnsendableError(f"they take the program's {min(values)} for a value, or catch it")
     return found | {name: Held(wire, name) for name in stand_ins} | {"__name__": "tests"}
+
+
+def _valued(nodes: list[ast.AST]) -> set[str]:
+    """Returns the names that are compared, caught or entered: what a stand-in cannot be."""
+    handlers = [n for n in nodes if isinstance(n, ast.ExceptHandler)]
+    found: list[ast.AST | None] = [n.type for n in handlers]
+    found += [e for n in nodes if isinstance(n, ast.Compare) for e in (n.left, *n.comparators)]
+    entered = [n.context_expr for n in nodes if isinstance(n, ast.withitem)]
+    found += [e.func if isinstance(e, ast.Call) else e for e in entered]
+    found += [e for n in found if isinstance(n, ast.Tuple) for e in n.elts]
+    local = {n.arg for n in nodes if isinstance(n, ast.arg)} | {n.name for n in handlers}
+    return {n.id for n in found if isinstance(n, ast.Name)} - local
 
 
 def _in_library(name: str) -> Any:

@@ -72,6 +72,10 @@ _SIGNS: Final[dict[int, str]] = {
     **{ord(c): p for c, p in PARTS.items()},
 }
 _WIDE: Final = {0xFF10 + digit: str(digit) for digit in range(10)}
+_PERCENT: Final = re.compile(
+    r"(?<![\d.})])(\d{0,9})\s*\\[dt]?frac\s*"
+    r"(?:\{(\d{1,9})\}\s*\{([1-9]\d{0,8})\}|(\d)\s*([1-9]))\s*(?=\\?%)"
+)
 _SPELLINGS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (
     (re.compile(r"(?<![\w)$])-\$(?=[\d.])"), "$-"),
     (re.compile(r"(\A\s*|[=:] ?|\bis )\+(?=[\d.])"), r"\1"),
@@ -80,6 +84,7 @@ _SPELLINGS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], s
     (re.compile(r"(?<=\d)(?:\\[,;:! ]|[\u2009\u202f])(?=\d{3}(?!\d))"), ""),
     (re.compile(r"√\s*(?:\(([^()]*)\)|(\w+))"), lambda root: rf"\sqrt{{{root[1] or root[2]}}}"),
     (re.compile(r"(?<!\d)(\d++)\.(\d*)\\overline\s*\{(\d+)\}"), lambda found: _repeating(found)),
+    (_PERCENT, lambda p: f"{int(p[1] or 0) + int(p[2] or p[4]) / int(p[3] or p[5]):.12f}"),
     (re.compile(r"(?<![\d.,/])(\d+) {1,2}(\d+)/(\d+)(?!\d)"), r"$\\frac{\1*\3+\2}{\3}$"),
 )
 _JOINED: Final = re.compile(r"[\s$\\()\[\]]*(?:,|;|and|or|,\s*and)[\s$\\()\[\]]*")

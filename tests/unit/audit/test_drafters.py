@@ -1,5 +1,6 @@
 """Which drafters an audit is about, by name, file, strategy or experiment."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -124,3 +125,11 @@ def test_a_head_that_must_be_trained_is_asked_for(tmp_path: Path) -> None:
     file.write_text("{name: eagle3, model: somewhere}")
     (subject,) = plan.of_drafters(str(file)).drafters
     assert not subject.lacks_model
+
+
+def test_completions_that_the_engine_cannot_hold_are_said_to_be_shorter() -> None:
+    asked = plan.of_drafters("none")
+    assert asked.shortened is None and replace(asked, max_tokens=488).shortened is None
+    assert "488 tokens at most, not 489" in str(replace(asked, max_tokens=489).shortened)
+    longer = plan.of_drafters("none", changes={"max_length": 256})
+    assert "engine.max_length=256" in str(longer.shortened)

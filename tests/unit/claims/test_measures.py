@@ -110,7 +110,7 @@ def test_forward_passes_are_those_of_the_run() -> None:
     )
     saved = _found("passes_saved", arm, base)
     assert saved.arm == (3, 3) and saved.comparison.difference.value == pytest.approx(log(4 / 3))
-    without = [_run("a", s) for s in (0, 1)]
+    without = [_run("a", 0), _run("a", 1, forward_passes=None)]  # an engine that counts none
     assert measure(_claim("passes_saved"), arm=without, baseline=base, target=0) is None
 
 

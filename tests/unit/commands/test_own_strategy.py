@@ -42,7 +42,9 @@ def test_an_experiment_takes_its_address_and_keeps_its_file_s_digest(address: st
     assert resolve(configs.experiment(smaller, where="t")).strategy.group_size == 4
 
 
-def test_the_drop_in_takes_the_object(address: str) -> None:
-    own = strategies.load(address)
+def test_the_drop_in_takes_the_object_and_every_run_has_memories_of_its_own(address: str) -> None:
+    own, again = strategies.load(address), strategies.load(address)
     taken = _load(own, args=SimpleNamespace(num_generations=None))
-    assert taken == own
+    assert taken == own == again
+    held = [part for each in (own, again, taken) for part in each.parts.values()]
+    assert len({id(part) for part in held}) == len(held)

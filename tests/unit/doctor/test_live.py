@@ -30,6 +30,17 @@ def test_a_finding_is_told_once(tmp_path: Path) -> None:
     assert told == [[]] * 4 + [["truncation"]] + [[]] * 3
 
 
+def test_a_rule_that_waits_for_evaluations_says_until_when(tmp_path: Path) -> None:
+    folder, told = begun(tmp_path), list[int | None]()
+    for step in range(10):
+        if step:
+            folder.append(step, metrics={"reward/all": 0.5, "rollouts/all": 8.0})
+        if step % 4 == 0:
+            folder.append(step, metrics={"heldout/accuracy": 0.3, "heldout/n": 9.0})
+        told.append(of_run(folder.path).later.get("reward_hacking"))
+    assert told == [*[None] * 8, 12, 12], "three evaluations say how often there is one"
+
+
 def test_what_was_told_before_a_run_was_left_is_not_told_again(tmp_path: Path) -> None:
     folder = begun(tmp_path)
     for step in range(1, 6):

@@ -28,6 +28,8 @@ from tests.cases import over
 RECORDED = Path(__file__).parents[2] / "data" / "doctor"
 SICK = Path(__file__).parents[3] / "experiments" / "doctor"
 RULES = {rule.name: rule for rule in every()}
+TEN = [(5.0, 0.8), (0.4, 0.8), (0.0, 1.7)]
+"""Rewards out of ten, the last two next to nothing, and entropies."""
 CURED = sorted(f.name.removesuffix("-cured.json") for f in RECORDED.glob("*-cured.json"))
 
 
@@ -94,15 +96,19 @@ def test_harder_prompts_are_no_broken_policy() -> None:
     assert jumped(**{"length/all/mean": 24.0}) == 1.0, "as on a pretrained model at 2e-4"
     assert jumped(**{"train/entropy": 0.17}) == 1.0
     assert jumped(**{"train/entropy": 0.17, "reward/all": 0.4}) < RULES["policy_jump"].limit
+    marks = [{"reward/all": r, "train/entropy": h, "length/all/mean": 8.6} for r, h in TEN]
+    assert figures(History(enumerate(marks))).get(RULES["policy_jump"]) == 0.0
 
 
-def test_a_score_that_wavers_is_not_hacked() -> None:
+@over("scale", [1.0, 10.0])
+def test_a_score_that_wavers_is_not_hacked(scale: float) -> None:
     rng = np.random.default_rng(0)
 
     def found(scores: Sequence[float], *, answers: int, rise: float = 0.2) -> bool:
         lines = [
-            (n, {"reward/all": 0.4 + rise * n / 20, "heldout/accuracy": s, "heldout/n": held})
+            (n, {name: scale * value for name, value in means.items()} | {"heldout/n": held})
             for n, s in enumerate(scores)
+            for means in [{"reward/all": 0.4 + rise * n / 20, "heldout/accuracy": s}]
             for held in [0 if np.isnan(s) else answers]
         ]
         return figures(History(lines))[RULES["reward_hacking"]] >= RULES["reward_hacking"].limit
@@ -110,7 +116,7 @@ def test_a_score_that_wavers_is_not_hacked() -> None:
     flat = [rng.binomial(32, 0.5, 20) / 32 for _ in range(200)]
     assert sum(found(scores, answers=32) for scores in flat) <= 10
     assert sum(found(scores, answers=10**6) for scores in flat) > 60, "the best of many is lucky"
-    fallen = [0.5] * 10 + [0.2] * 10
+    fallen = [0.5] * 10 + [0.1] * 10
     assert found(fallen, answers=32) and not found(fallen, answers=32, rise=0.0)
     for unscored in (0, 4):
         assert found([*fallen[:unscored], np.nan, *fallen[unscored + 1 :]], answers=32)

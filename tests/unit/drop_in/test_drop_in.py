@@ -14,7 +14,7 @@ from gfcr.engine.fake import Fake, FakeEngine
 from gfcr.errors import ConfigError
 from gfcr.stages import AfterUpdate, Control, Follower, Watcher
 from gfcr.strategy import Strategy
-from gfcr.tasks.base import Codec, Problems
+from gfcr.tasks.base import TURNS, Codec, Problems
 from gfcr.testing import factories as make
 from tests.cases import over
 
@@ -142,8 +142,13 @@ def test_a_task_scores_its_own_prompts_only() -> None:
     task = make.CoinTask(rates=(1.0,))
     scored = made(strategies.load("grpo"), task=task)
     assert scored(["3=", "3="], trainer())["rollout_reward"] == [1.0, 1.0]
-    with pytest.raises(ConfigError, match=r"'9999=' is none of the task's 72 problems"):
+    with pytest.raises(ConfigError, match=r"'9999=' is none of the task's problems"):
         scored(["9999="], trainer())
+
+
+def told(word: str) -> list[dict[str, str]]:
+    """A conversation whose last turn is that of others."""
+    return [{"role": "system", "content": word}, {"role": "user", "content": "more"}]
 
 
 @dataclass(kw_only=True)
@@ -154,6 +159,10 @@ class Ambiguous(make.CoinTask):
         found = super().problems(codec)
         first, second, *_ = found.train
         again = [replace(first, id="again", answer="other"), replace(second, id="same")]
+        for word in "ab":
+            again.append(
+                replace(first, id=word, text="more", answer=word, meta={TURNS: told(word)})
+            )
         return replace(found, train=[*found.train, *again])
 
 
@@ -162,6 +171,12 @@ def test_a_text_that_several_problems_of_a_task_ask_is_scored_by_none() -> None:
     assert scored(["1=", "1="], trainer())["rollout_reward"] == [1.0, 1.0]
     with pytest.raises(ConfigError, match=r"'0=' is that of several .*with other answers"):
         scored(["0="], trainer())
+    own = scored._trainer = trainer()
+    own.chat_template, own.chat_template_kwargs = None, {}
+    own.processing_class = SimpleNamespace(apply_chat_template=lambda **_: {"input_ids": [5, 6]})
+    assert [scored._prompt(told(word)).answer for word in "ab"] == ["a", "b"], "by all turns"
+    with pytest.raises(ConfigError, match=r"'more' is that of several"):
+        scored._prompt(told("c"))
 
 
 @over(

@@ -127,6 +127,8 @@ def test_scores_are_the_log_probs_sampled_with_and_ignore_filters() -> None:
     assert scored.shape == (len(sequence) - 1,)
     logprobs = [lp for d in deltas for lp in d.logprobs]
     np.testing.assert_allclose(scored[len(PROMPT) - 1 :], logprobs, atol=1e-5)
+    greedy = fake.score([sequence], sampling=Sampling(temperature=0))[0].logprobs_T
+    np.testing.assert_array_equal(greedy, scored, "as vLLM")
     filters = Sampling(top_k=1, top_p=0.1, min_p=0.9)
     np.testing.assert_array_equal(fake.score([sequence], sampling=filters)[0].logprobs_T, scored)
 

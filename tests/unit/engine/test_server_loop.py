@@ -615,14 +615,18 @@ def test_a_server_that_drafts_otherwise_or_knows_no_gfcr_is_refused(start: Any) 
 
 def test_steps_are_told_by_request_with_what_they_verified(start: Any) -> None:
     server = Served(steps=[["a@3", 1, 0, 2, 2, [7, 8]], ["a@3", 2, 1, 2, 1, []]])
-    engine = start(server)
+    other = Served()
+    engine = start(server, (other, Served()))
     engine.fleet.traced = True
     engine.submit(request("a", cap=3))
     finished(engine, num=1)
     key = server.asked[-1]["request_id"]
     assert server.asked[-1]["sampling_params"]["extra_args"] == {"gfcr": {"trace": key}}
-    (steps,) = engine.fleet.steps().values()
-    assert [(s.gained, s.drafts, s.row) for s in steps] == [(2, (7, 8), 0), (1, (), 1)]
+    other.breaks_after = other.pieces
+    for _ in range(2):  # the other is found dead, and is being started again
+        (steps,) = engine.fleet.steps().values()
+        assert [(s.gained, s.drafts, s.row) for s in steps] == [(2, (7, 8), 0), (1, (), 1)]
+        assert starts(engine) == [1, 2] and not engine.fleet.servers[1].up
 
 
 def test_steps_of_a_request_that_moved_are_those_whose_tokens_were_heard() -> None:
@@ -634,6 +638,14 @@ def test_steps_of_a_request_that_moved_are_those_whose_tokens_were_heard() -> No
     assert [(s.gained, s.drafts) for s in found["a"]] == [(2, (5,)), (2, (6, 7)), (1, ()), (1, ())]
     assert [s.step for s in found["a"]] == [2, 4, 3, 18]
     assert [(s.gained, s.drafts) for s in found["b"]] == [(2, (8,))]
+
+
+def test_servers_are_ended_together(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = threading.Barrier(2)
+    monkeypatch.setattr(Process, "stop", lambda own: both.wait(5))
+    engine = start(Served(), Served())
+    engine.close()
+    monkeypatch.undo()
 
 
 def test_a_server_that_dies_again_and_again_is_given_up(start: Any) -> None:

@@ -20,7 +20,7 @@ from gfcr.engine.rose import Rose
 from gfcr.engine.server_settings import is_served
 from gfcr.engine.vllm import Vllm
 from gfcr.engine.vllm_arguments import arguments
-from gfcr.engine.vllm_model import ModelFolder
+from gfcr.engine.vllm_model import ModelFolder, open_folder
 from gfcr.engine.vllm_server import VllmServer
 from gfcr.errors import ConfigError, EngineError
 from gfcr.speculation.base import BuiltIn
@@ -28,6 +28,8 @@ from gfcr.speculation.ngram import Ngram
 from tests.cases import over
 from tests.commands import gfcr
 from tests.unit.engine.served import Served
+
+SIZES = {"vocab_size": 50, "max_position_embeddings": 64, "num_hidden_layers": 2}
 
 
 @final
@@ -68,6 +70,10 @@ def test_a_server_is_told_how_to_draft_and_to_tell_of_any_number_of_tokens(tmp_p
     given = dict(pairwise(told))
     assert json.loads(given["--speculative-config"])["num_speculative_tokens"] == 2
     assert json.loads(given["--hf-overrides"]) == {"max_position_embeddings": 65}
+    (tmp_path / "config.json").write_text(json.dumps({"text_config": SIZES}))
+    save_file({"w": torch.ones(2)}, tmp_path / "model.safetensors")
+    own = Pool().arguments(open_folder(str(tmp_path)), max_length=64, seed=3, drafter=None)
+    assert own["hf_overrides"] == {"text_config": {"max_position_embeddings": 65}}
     plain = arguments(Pool(), folder=folder, max_length=32, seed=3, drafter=None)
     assert not {"--speculative-config", "--hf-overrides"} & {*plain}
     for config in (Vllm(), Pool()):  # a part may ask for more than vLLM's twenty
@@ -142,8 +148,7 @@ def test_runs_that_are_given_one_place_for_weights_keep_apart_and_leave_nothing(
 ) -> None:
     model, place, servers = tmp_path / "model", tmp_path / "place", [Served(), Served()]
     model.mkdir()
-    told = {"vocab_size": 50, "max_position_embeddings": 64, "num_hidden_layers": 2}
-    (model / "config.json").write_text(json.dumps(told))
+    (model / "config.json").write_text(json.dumps(SIZES))
     others = ("mtp.fc.weight", "model.layers.2.eh_proj.weight", "h.0.attn.bias")  # no trainer's
     save_file({n: torch.ones(2) for n in ("w", *others)}, model / "model.safetensors")
     save_file({"layers.0.wk.weight": torch.ones(2)}, model / "consolidated.safetensors")

@@ -5,9 +5,12 @@ from typing import Any
 
 import peft
 import pytest
+import torch
+from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM
 
 from gfcr import config as configs
+from gfcr import models
 from gfcr.errors import ConfigError
 from gfcr.experiment import size
 from gfcr.experiment.resolved import resolve
@@ -42,6 +45,10 @@ def test_memory_and_checkpoints_follow_from_the_number_of_parameters(
     assert "trainer 5.0" in told(strategy="dpo"), "it has one whatever trainer.beta"
     assert "trainer 1.0" in told(strategy="dpo", lora={"rank": 2})
     assert "trainer 1.0" in told(lora={"rank": 2}) and "adapters alone" in told(lora={"rank": 2})
+    asked = {"adafactor": 2.0, "adamw_torch_8bit": 2.5, "lion_32bit": 3.0, "adamw_torch_4bit": 2.2}
+    for optimizer, memory in asked.items():
+        assert f"trainer {memory}," in told(optimizer=optimizer), optimizer
+    assert "a checkpoint: 1.0 GiB" in told(optimizer="adafactor")
     assert "cache 1.0 GiB (on a CPU)," in told(kv_cache_gib=None)
     monkeypatch.setattr(size, "shapes_of", lambda model: {})
     assert not told()
@@ -51,6 +58,8 @@ def test_parameters_are_counted_as_saved(tmp_path: Path) -> None:
     tiny_chain_sum(tmp_path)
     model: Any = AutoModelForCausalLM.from_pretrained(tmp_path)
     named = {name: [*tensor.shape] for name, tensor in model.named_parameters()}
+    save_file({"layers.0.wk.weight": torch.ones(2, 3)}, tmp_path / "consolidated.safetensors")
+    assert models.weights_of(str(tmp_path)) == (tmp_path / "model.safetensors").stat().st_size
     assert {name: [*shape] for name, shape in size.shapes_of(str(tmp_path)).items()} == named
 
 

@@ -113,6 +113,9 @@ def test_what_a_tool_said_is_not_the_policy_s() -> None:
     mask = np.array([True, True, False, False])
     said = make.rollout(0, text="12#3", tokens_T=tokens, mask_T=mask)
     assert not FormatGate().passes(said, view=make.view())
+    for note in ("exit", "forced"):  # nor is there a tool where a part began the answer
+        begun = replace(said, notes={note: 1.0}, mask_T=np.array([True, True, False, True]))
+        assert FormatGate().passes(begun, view=make.view())
     own = make.rollout(0, text="12#3", tokens_T=tokens)
     assert FormatGate().passes(own, view=make.view())
     # But a beginning that it was given is part of the answer, and a stop that ends it is not.

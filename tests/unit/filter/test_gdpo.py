@@ -1,5 +1,6 @@
 """GDPO against the formula, and what a sum of rewards would lose."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,15 @@ def test_named_rewards_are_taken_in_the_place_of_their_sum() -> None:
     assert part.metrics() == {"summed": 2.0}
     only = mapped(Gdpo(weights={"rewards/a": 1.0}), make.group_of(rollouts))
     assert only == pytest.approx([0.707, -0.707], abs=1e-3)
+
+
+def test_what_a_verifier_measures_beside_its_reward_is_summed_only_if_it_is_named() -> None:
+    late = [{"rewards/timed_out": float(i == 1), "measured": 1.0} for i in range(3)]
+    plain = [make.rollout(i, reward=float(i == 0)) for i in range(3)]
+    noted = [replace(r, notes=n) for r, n in zip(plain, late, strict=True)]
+    assert mapped(Gdpo(), make.group_of(noted)) == mapped(Gdpo(), make.group_of(plain))
+    named = Gdpo(weights={"reward": 1.0, "rewards/timed_out": -1.0})
+    assert mapped(named, make.group_of(noted))[1] < 0 and named.metrics() == {"summed": 2.0}
 
 
 def test_a_single_reward_keeps_the_scale_of_its_groups() -> None:

@@ -1,6 +1,8 @@
 """The Python tool: what a program prints is its answer, and nothing that it does ends the run."""
 
 import itertools
+import os
+import resource
 import time
 from typing import Any
 
@@ -133,3 +135,21 @@ def test_a_sandbox_that_fails_costs_its_rollouts_and_not_the_run(
     lost = [r for r in rollouts if r.finish == FinishReason.ERROR]
     assert (len(lost), len(rollouts)) == (2, 4)
     assert all("the launcher is gone" in str(r.error) for r in lost)
+
+
+@needs_one
+def test_a_program_has_no_descriptor_but_its_own_where_many_are_open() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 6000:
+        pytest.skip("5,000 files may not be opened here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 6000), hard))
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(5000)]
+    try:
+        tries = "for n in range(3, 6000):\n try: os.fstat(n)\n except OSError: continue\n print(n)"
+        with Box(f"import os\n{tries}") as box:
+            found = box.finish()
+    finally:
+        for each in opened:
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert found.ended == "exit" and not found.output

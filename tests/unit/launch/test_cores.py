@@ -80,3 +80,6 @@ def test_this_machine_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("gfcr.launch.cores.Path", lambda path: tmp_path / Path(path).name)
     monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=64 * GIB))
     assert Machine.here().memory == 3 * GIB, "what a container holds of files is free"
+    for name, left in {"stat": GIB, "current": 4 * GIB, "max": 64 * GIB}.items():
+        (tmp_path / f"memory.{name}").unlink()  # not all containers show all of it
+        assert Machine.here().memory == left

@@ -151,6 +151,7 @@ def test_what_another_run_recorded_is_admitted_under_its_name_and_without_tokens
     assert group.id == "there/g" and [r.id for r in group.rollouts] == ["there/g/0", "there/g/1"]
     assert {(r.group_id, r.spans, r.parent) for r in group.rollouts} == {("there/g", (), None)}
     assert all(map(own.may_return, group.rollouts))
+    assert all((r.versions_T < -(10**9)).all() for r in group.rollouts), "no lag reaches back to it"
     with pytest.raises(PartError, match="training prompt 'p0' is another one"):
         own.admit([make.group_of([make.rollout(of=replace(make.prompt(), answer="4"))])], run="x")
 

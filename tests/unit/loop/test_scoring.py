@@ -55,6 +55,16 @@ def test_what_is_no_finite_number_is_unscorable_and_named(reward: Any) -> None:
     assert len(str(verdict.error)) < 2200
 
 
+def test_notes_say_which_scores_are_measurements_and_no_rewards() -> None:
+    task = Answers(answer=Verdict(reward=1.0, scores={"x": 0.5}))
+    scored, rewards = judged(task.answer), {"rewards/x": 0.5}
+    assert Desk(task).notes_of(scored, judged=False) == rewards
+    object.__setattr__(task, "measures", True)
+    assert Desk(task).notes_of(scored, judged=False) == rewards | {"measured": 1.0}
+    assert Desk(task).notes_of(scored, judged=True) == rewards, "an environment's own"
+    assert Desk(task).notes_of(Verdict(reward=1.0), judged=False) == {}
+
+
 @over("scores", [{"right": NAN}, {"right": "1"}, {"right": None}, [1.0], "right"])
 def test_scores_that_are_no_numbers_by_name_are_unscorable_and_named(scores: Any) -> None:
     verdict = judged(Verdict(reward=1.0, scores=scores))

@@ -11,6 +11,7 @@ from gfcr.engine.base import Delta, Request
 from gfcr.errors import PartError
 from gfcr.loop.coroutine import Pending
 from gfcr.loop.floor import Floor, Origin
+from gfcr.loop.scoring import Desk
 from gfcr.loop.trajectory import LiveTrajectory
 from gfcr.loop.view import shown
 from gfcr.seeds import seed_of
@@ -39,6 +40,8 @@ class Ground:
     verdicts: list[Pending[Verdict]] = field(default_factory=list[Pending[Verdict]])
     siblings: list[LiveTrajectory] = field(default_factory=list[LiveTrajectory])
     max_length: int = 1000
+    task = make.CoinTask()
+    notes_of = Desk.notes_of
 
     def submit(self, request: Request) -> None:
         self.requests.append(request)

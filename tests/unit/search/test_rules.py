@@ -54,9 +54,10 @@ def test_halving_stops_none_of_equal_arms() -> None:
     assert not Halving(first=1).give_up(scores(dict.fromkeys("abcdef", 0.5)))
 
 
-def test_halving_compares_shared_seeds_only() -> None:
-    lucky = {"a": {0: 0.9}, "b": {0: 0.95, 1: 0.0}, "c": {0: 0.1, 1: 0.1}}
-    assert set(Halving(first=1, factor=2).give_up(lucky)) == {"a", "c"}
+def test_halving_compares_arms_on_the_seeds_of_those_that_have_most() -> None:
+    lucky = {"a": {0: 0.9}, "b": {0: 0.95, 1: 0.0}, "c": {0: 0.1, 1: 0.8}}
+    stopped = Halving(first=1, factor=2).give_up(lucky)
+    assert {*stopped} == {"c"} and "over 2 seed(s)" in stopped["c"]
     assert not Halving(first=1).give_up({"a": {0: 1.0}, "b": {1: 0.0}})
 
 

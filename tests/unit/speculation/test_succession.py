@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 from gfcr.speculation.base import Step
 from gfcr.speculation.learner import Course, Learner
 from gfcr.speculation.succession import Succession
+from tests.cases import over
 
 COURSE = Course(model="", steps=1, lr=1.0, pool=1, rejected=1.0, threads=1)
 
@@ -76,6 +77,24 @@ def test_a_draft_in_use_is_not_given_again_after_a_resume(tmp_path: Path) -> Non
     assert given(held, tmp_path) == 1.0, "the engine has the original weights"
     measured(held)
     assert given(held, tmp_path) is None
+
+
+@over("taught", [False, True])
+def test_a_draft_from_elsewhere_that_waits_survives_a_checkpoint(
+    taught: bool, tmp_path: Path
+) -> None:
+    held, file = drafts(), tmp_path / "offered"
+    if taught:
+        held.teach([], course=COURSE)
+    held.offered = file
+    save_file({"w": torch.tensor([7.0])}, file)
+    held = resumed(held)
+    file.unlink()
+    held = resumed(held)
+    measured(held)
+    assert given(held, tmp_path) == 7.0
+    measured(held)
+    assert given(held, tmp_path) == (1.0 if taught else None)
 
 
 def test_a_bad_draft_from_elsewhere_takes_nothing_from_the_learner(tmp_path: Path) -> None:

@@ -77,8 +77,13 @@ def test_a_run_that_goes_on_is_not_told_by_the_result_of_the_time_before(
             held.set_status(before or "finished")
 
 
-def test_curves_are_long_and_end_with_the_run_s_result(study: StudyHandle) -> None:
+def test_curves_are_long_and_end_with_the_run_s_result(
+    study: StudyHandle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads, plain = list[Path](), RunFolder.metrics
+    monkeypatch.setattr(RunFolder, "metrics", lambda own: [reads.append(own.path), plain(own)][1])
     curves, frame = study.curves(), study.frame().set_index(["arm", "seed"])
+    assert len(reads) == len({*reads}), "each file is read once"
     held = curves[curves["metric"] == "heldout/accuracy"]
     last = held.groupby(["arm", "seed"]).last()
     assert (last["update"] == 3).all() and (held.groupby(["arm", "seed"]).size() == 4).all()

@@ -44,6 +44,9 @@ def ask(query: str, answer: str, *, database: object = DATABASE, **options: floa
         ("I do not know", ALL, 0),
         ("", ALL, 0),
         ("SELECT NULL", "SELECT NULL", 1),
+        ("SELECT value FROM json_each('[1, 2]')", "VALUES (1), (2)", 1),
+        ("SELECT value FROM json_tree('[1, 2]') WHERE atom", "VALUES (1), (2)", 1),
+        ("SELECT name FROM pragma_table_info('people')", "VALUES ('name'), ('age'), ('pay')", 0),
     ],
 )
 def test_rows_are_compared(query: str, answer: str, reward: float) -> None:

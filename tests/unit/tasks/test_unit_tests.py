@@ -89,8 +89,17 @@ def test_time_and_memory_of_the_program_are_worth_0_and_noted() -> None:
 
 @needs_one
 def test_tests_that_cannot_test_are_unscorable() -> None:
-    unsuited = UnitTests().verify("def f(g): return g(1)", answer="assert f(lambda x: x) == 1")
-    assert unsuited.reward is None and "unsuited" in str(unsuited.error)
+    own = "class E(Exception): pass\nclass C:\n def __enter__(self): pass\nM = 1\n"
+    for tests in (
+        *("assert f(lambda x: x) == 1", "assert f(0) == M", "with C() as c:\n    assert f(0) == 1"),
+        *("try:\n    f(1)\nexcept (E, OSError):\n    pass\nassert f(0) == 1",),
+    ):
+        unsuited = UnitTests().verify(f"{own}def f(g): return g(1)", answer=tests)
+        assert unsuited.reward is None and "unsuited" in str(unsuited.error), tests
+    local = (
+        "def same(M, g):\n    assert M == f(g)\nsame(1, 1)\ntry:\n    f()\nexcept TypeError as E:\n"
+    )
+    assert UnitTests().verify("def f(x): return x", answer=f"{local}    assert E != 3").reward == 1
     for answer in ("no tests", "x = 1", "{}", "[]", '{"inputs": ["1"], "outputs": []}', "12"):
         verdict = UnitTests().verify(RIGHT, answer=answer)
         assert verdict.reward is None and verdict.error and UnitTests().check(answer)

@@ -7,6 +7,7 @@ from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from enum import Flag
 from pathlib import Path
 from typing import Any, final
 
@@ -24,6 +25,7 @@ from gfcr.types import FinishReason
 from tests.cases import over
 
 Pair = namedtuple("Pair", "left right")
+Marks = Flag("Marks", "A B")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +98,7 @@ ODD: list[Any] = [
     *(np.zeros((0, 3), np.float16), np.arange(6).reshape(2, 3).T, np.array(3.5), np.array(["a"])),
     np.array([(1, 2.5)], [("a", "i4"), ("b", "f8", (1,))]),
     *(frozenset({1}), bytearray(b"x"), Path("a/b"), Pair(1, [2]), FinishReason.LENGTH),
+    *(Marks.A, Marks.A | Marks.B, Marks(0)),
     *(Counter("aab"), OrderedDict(b=1, a=2), defaultdict(list, a=[1])),
     *(make.rollout(), make.group([1.0, None])),
     # Columns of data hold these.

@@ -155,6 +155,20 @@ def test_without_a_reward_the_task_s_verifier_is_asked() -> None:
     assert world.verdict("") is None
 
 
+def test_it_reads_the_columns_that_its_reset_takes() -> None:
+    kept = {name: [*of(name).reads_columns] for name in ("Silent", "Counter", "Awaited", "Levels")}
+    assert kept == {"Silent": [], "Counter": ["*"], "Awaited": ["*"], "Levels": ["answer", "level"]}
+    assert [*of("make_one").reads_columns] == ["*"], "what a function makes is not known before"
+
+
+class Levels:
+    def reset(self, prompt: str, answer: str, level: int) -> None: ...
+
+
+def make_one() -> Silent:
+    return Silent()
+
+
 def test_it_is_closed() -> None:
     begun("Counter").close()
     assert Counter.closed
