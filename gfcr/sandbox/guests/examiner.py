@@ -181,7 +181,9 @@ def _valued(nodes: list[ast.AST]) -> set[str]:
     """Returns the names that are compared, caught or entered: what a stand-in cannot be."""
     handlers = [n for n in nodes if isinstance(n, ast.ExceptHandler)]
     found: list[ast.AST | None] = [n.type for n in handlers]
-    found += [e for n in nodes if isinstance(n, ast.Compare) for e in (n.left, *n.comparators)]
+    compared = [n for n in nodes if isinstance(n, ast.Compare)]
+    equal = [n for n in compared if not isinstance(n.ops[0], ast.Is | ast.IsNot)]  # `is not None`
+    found += [e for n in equal for e in (n.left, *n.comparators)]
     entered = [n.context_expr for n in nodes if isinstance(n, ast.withitem)]
     found += [e.func if isinstance(e, ast.Call) else e for e in entered]
     found += [e for n in found if isinstance(n, ast.Tuple) for e in n.elts]
