@@ -76,9 +76,10 @@ class Scenes:
         said = "" if rewritten else self._template.replace("{observation}", seen.text)
         written = view.encode(said) if said else ()
         # The cap is the episode's, so that turns of one rollout each are not given more room.
-        self._before += (*last.tokens, *written)
-        if len(self._before) >= self._session.job.sampling.max_tokens:
+        before = (*self._before, *last.tokens, *written)
+        if len(before) >= self._session.job.sampling.max_tokens:
             return False
+        self._before = before
         if seen.history is not None:
             self._open(seen.history, anew=True)
         else:

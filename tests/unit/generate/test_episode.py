@@ -397,13 +397,21 @@ def test_an_environment_may_rewrite_the_history_between_turns() -> None:
 
 
 def test_a_task_s_verifier_is_shown_the_whole_episode() -> None:
+    whole = "3+9=12,12-4=8#8"
+
     @dataclass(kw_only=True)
     class Whole(make.CoinTask):
         def verify(self, prompt: Prompt, *, text: str) -> Verdict:
-            return Verdict(reward=float(text == "3+9=12,12-4=8#8"))
+            return Verdict(reward=float(len(text)) if whole.startswith(text) else -1.0)
 
-    _, batch = ran(Episode(per_turn=True), lambda r: WORKED[completion(r)], task=Whole())
-    assert [r.reward for r in rollouts(batch)] == [1.0] * 12
+    # One that reaches its cap is shown as far as it went, each turn once.
+    for most in range(1, len(whole) + 2):
+        _, batch = ran(
+            Episode(per_turn=True), lambda r: WORKED[completion(r)], task=Whole(), max_tokens=most
+        )
+        shown = {4: 4, 5: 4, 6: 4, 13: 12}.get(most, min(most, len(whole)))
+        assert {r.reward for r in rollouts(batch)} == {shown}, most
+        assert len(rollouts(batch)) == 4 * (1 + (most > 6) + (most > 13))
 
 
 # ---------------------------------------------------------------- cut, resumed, held out
