@@ -61,6 +61,12 @@ def check(resolved: Resolved) -> "tuple[Vllm, Trl]":
             "evaluation.samples=1 and evaluation.sampling the values of sampling, or their scores "
             "are of two questions."
         )
+    stops = config.sampling.stop or config.sampling.stop_token_ids
+    if stops or resolved.spec["evaluation"]["generate"]["name"] != "sample":
+        raise ConfigError(
+            "stock TRL has no stops here, and answers in one go: give no sampling.stop and no "
+            "sampling.stop_token_ids, and evaluation.generate=sample."
+        )
     return engine, trainer
 
 

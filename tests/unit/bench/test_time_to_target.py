@@ -155,4 +155,15 @@ def test_a_study_that_stock_trl_cannot_be_compared_on_is_refused_before_anything
     said: list[str] = []
     with pytest.raises(ConfigError, match="not those of arm a"):
         measure(from_values(values, where="t"), target=0.9, say=said.append)
+    own, stops = {"max_tokens": 9}, {"max_tokens": 9, "stop": [","]}
+    for told, sampling, evaluation in (
+        ("two questions", {"max_tokens": 8}, {"sampling": own}),
+        ("no stops", stops, {"sampling": stops}),
+        ("no stops", own, {"sampling": own, "generate": {"name": "multi_turn"}}),
+    ):
+        evaluation = {"samples": 1, **evaluation}
+        asked = {**values, "engine": "vllm", "trainer": "trl", "sampling": sampling}
+        with pytest.raises(ConfigError, match=told):
+            study = from_values({**asked, "evaluation": evaluation}, where="t")
+            measure(study, target=0.9, say=said.append)
     assert not said and not [*tmp_path.iterdir()]
