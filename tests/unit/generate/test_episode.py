@@ -404,13 +404,19 @@ def test_a_task_s_verifier_is_shown_the_whole_episode() -> None:
         def verify(self, prompt: Prompt, *, text: str) -> Verdict:
             return Verdict(reward=float(len(text)) if whole.startswith(text) else -1.0)
 
-    # One that reaches its cap is shown as far as it went, each turn once.
+    # One that reaches its cap is what it is in one rollout: as far as it went, each turn once.
     for most in range(1, len(whole) + 2):
-        _, batch = ran(
-            Episode(per_turn=True), lambda r: WORKED[completion(r)], task=Whole(), max_tokens=most
-        )
-        shown = {4: 4, 5: 4, 6: 4, 13: 12}.get(most, min(most, len(whole)))
-        assert {r.reward for r in rollouts(batch)} == {shown}, most
+        ends: list[set[Any]] = []
+        for per_turn in (False, True):
+            _, batch = ran(
+                Episode(per_turn=per_turn),
+                lambda r: WORKED[completion(r)],
+                task=Whole(),
+                max_tokens=most,
+            )
+            last = {r.notes["episode"]: r for r in batch.groups[0].rollouts}
+            ends.append({(r.reward, r.finish) for r in last.values()})
+        assert ends[0] == ends[1] and min(ends[0])[0] > 0, most
         assert len(rollouts(batch)) == 4 * (1 + (most > 6) + (most > 13))
 
 
