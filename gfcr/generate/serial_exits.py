@@ -1,6 +1,5 @@
 """S-GRPO's serial groups: one thought, left early at several places."""
 
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, final
@@ -8,7 +7,8 @@ from typing import Annotated, ClassVar, Final, final
 from annotated_types import Len
 
 from gfcr.errors import ConfigError
-from gfcr.stages import Generate, Session, Trajectory, View
+from gfcr.generate._markers import begins
+from gfcr.stages import Generate, Session, Trajectory
 from gfcr.values.ranges import Count
 
 EXIT: Final = "exit"
@@ -56,7 +56,9 @@ class SerialExits(Generate):
 
     async def _leave(self, thought: Trajectory, index: int, session: Session) -> None:
         await thought.sample()
-        marker, end = session.view.encode(self.marker), self._end(thought, session.view)
+        marker = session.view.encode(self.marker)
+        own = begins(self.marker, tokens=thought.tokens, view=session.view)
+        end = len(thought.tokens) if own is None else own
         thought.notes[EXIT] = float(end)
         # Each thought has a generator of its own, so that no exit depends on which one ends first.
         rng = session.view.rng("serial_exits", session.job.prompt.id, index)
@@ -70,13 +72,3 @@ class SerialExits(Generate):
         left.notes[EXIT] = float(at)
         left.append(marker)
         await left.sample(max_tokens=self.answer_tokens)
-
-    def _end(self, thought: Trajectory, view: View) -> int:
-        """Returns where the thought is over: at its own marker, or with the last token."""
-        own, marker = tuple(thought.tokens), view.encode(self.marker)
-        ends = [at for at in range(len(own)) if own[at : at + len(marker)] == marker]
-        # Behind other words a model writes a text with other tokens than it is encoded with.
-        if (begin := view.decode(own).find(self.marker)) >= 0:
-            places = range(len(own))
-            ends.append(bisect_right(places, begin, key=lambda at: len(view.decode(own[:at]))) - 1)
-        return min(ends, default=len(own))
