@@ -64,6 +64,9 @@ def test_the_engines_cost_is_recovered_and_the_run_plays_again(tmp_path: Path) -
     replayed = pyarrow.Table.from_pylist([{**row, "origin": "replay"} for row in rows])
     parquet.write_table(replayed, file)
     assert calibrate(run).updates == 5, "an update that sampled nothing has no lengths"
+    parquet.write_table(pyarrow.Table.from_pylist([{**row, "fork_at": 3} for row in rows]), file)
+    (doubt,) = calibrate(run).doubts
+    assert doubt.startswith("rollouts are branches of others")
 
 
 def test_the_sub_stages_of_a_step_are_its_measured_seconds(tmp_path: Path) -> None:
