@@ -129,7 +129,7 @@ class _Engine:
         self.draw = rng(self.work.seed, "rollout lengths")
 
     def play(self) -> None:
-        """Runs all iterations; rollouts that fill idle time jump at most to the next event."""
+        """Runs all iterations; what has nothing to do jumps to the next arrival or update."""
         while self.now < self.work.seconds:
             while self.coming and self.coming[0].at_s <= self.now:
                 self._arrive(self.coming.popleft())
@@ -140,7 +140,7 @@ class _Engine:
             rolled = self._roll(served)
             if not served + rolled:
                 ends = self.coming[0].at_s if self.coming else self.work.seconds
-                self.now = max(ends, self.now + 1e-9)
+                self.now = max(min(ends, self.thaws_s), self.now + 1e-9)
                 continue
             self.iterations += 1
             self.now += self._seconds(served, rolled)
@@ -246,6 +246,7 @@ class _Engine:
         for rollout in self.rollouts.values():
             done = min(prefill, rollout.todo)
             rollout.todo -= done
+            self.recomputed += done  # only what was aborted has prompts to compute
             prefill -= done
             left -= done
         return most - left
@@ -255,7 +256,6 @@ class _Engine:
         held = {name: _blocks(r.held + 1) for name, r in self.rollouts.items()}
         for name in self.memory.look(serving=self._serving_blocks(), held=held):
             rollout = self.rollouts.pop(name)
-            self.recomputed += rollout.held
             rollout.todo = rollout.held
             self.cut.append(rollout)
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,9 @@ def test_memory_that_serving_needs_is_taken_from_rollouts_which_come_back() -> N
     burst = [Arrival(at_s=1.0, prompt=100, output=40) for _ in range(18)]
     found = simulate(work(burst, blocks=100, seats=24), arm="unadmitted")
     assert found.cuts >= 1 and found.recomputed > 0
+    early = replace(work(burst, blocks=100, seats=24), seconds=4.9)
+    found = simulate(early, arm="unadmitted")
+    assert found.cuts >= 1 and not found.recomputed, "none comes back before the next update"
     roomy = simulate(work(burst, blocks=10_000, seats=24), arm="unadmitted")
     assert roomy.cuts == 0 == roomy.recomputed
 
