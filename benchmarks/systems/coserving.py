@@ -229,6 +229,7 @@ class _Engine:
         self.apart_s += self._seconds(served, 0)
         while self.apart_s > 0 and (done := self._compute(len(self.rollouts) + _CHUNK)):
             self.apart_s -= 2 * self.work.admission.cost.seconds(tokens=done)
+        self.apart_s = min(self.apart_s, 0.0)  # time with nothing to run is gone
         return 0
 
     def _compute(self, most: int) -> int:

@@ -61,6 +61,11 @@ def test_on_a_half_serving_takes_twice_as_long_whatever_rollouts_do() -> None:
     # It may wait for a pass of rollouts that began before it came.
     assert half.tpot_p99 == pytest.approx(2 * alone.tpot_p99)
     assert 2 * alone.ttft_p99 <= half.ttft_p99 + 1e-9 <= 2 * alone.ttft_p99 + 0.04
+    # Rollouts cannot save up time in which there are none.
+    engine = coserving._Engine(work=work(arrivals), arm="split")
+    for _ in range(9):
+        engine._roll_apart(20)
+    assert engine.apart_s <= 0
 
 
 def test_idle_time_alone_delays_a_request_by_one_iteration_at_most() -> None:
