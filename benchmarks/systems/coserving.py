@@ -27,6 +27,7 @@ ARMS: Final[tuple[Arm, ...]] = ("serving", "split", "unadmitted", "idle", "rose"
 _BLOCK: Final = 32
 _CHUNK: Final = 512
 """The most rollout prompt tokens that an iteration computes (ROSE)."""
+_MOST: Final = 10**9
 
 
 @final
@@ -136,8 +137,9 @@ class _Engine:
             if self.now >= self.thaws_s:
                 self.memory.updated()
                 self.thaws_s += self.work.update_s
+            most = self._let_in()  # by what waits before this iteration has taken of it
             served = self._serve()
-            rolled = self._roll(served)
+            rolled = self._roll(served, most=most)
             if not served + rolled:
                 ends = self.coming[0].at_s if self.coming else self.work.seconds
                 self.now = max(min(ends, self.thaws_s), self.now + 1e-9)
@@ -206,21 +208,22 @@ class _Engine:
 
     # ------------------------------------------------------------ rollouts
 
-    def _roll(self, served: int) -> int:
-        """Returns the rollout tokens of this iteration."""
+    def _let_in(self) -> int:
+        """Returns the most rollout tokens that the arm lets into this iteration."""
+        if self.arm == "rose":
+            served = (request.served for request in self.requests)
+            return let_in(self.work.admission, served, now=self.now, most=_MOST)
+        return 0 if self.arm == "idle" and self.requests else _MOST
+
+    def _roll(self, served: int, *, most: int) -> int:
+        """Returns the rollout tokens of this iteration, `most` or less."""
         if self.arm == "serving":
             return 0
         self._press()
         self._begin()
         if self.arm == "split":
             return self._roll_apart(served)
-        most = len(self.rollouts) + _CHUNK
-        if self.arm == "idle" and self.requests:
-            return 0
-        if self.arm == "rose":
-            served_now = (request.served for request in self.requests)
-            most = let_in(self.work.admission, served_now, now=self.now, most=most)
-        return self._compute(most)
+        return self._compute(min(len(self.rollouts) + _CHUNK, most))
 
     def _roll_apart(self, served: int) -> int:
         """Runs as many passes on the other half as fit beside this one of serving."""

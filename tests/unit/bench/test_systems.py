@@ -76,6 +76,12 @@ def test_idle_time_alone_delays_a_request_by_one_iteration_at_most() -> None:
     assert alone.ttft_p99 <= idle.ttft_p99 + 1e-9 <= alone.ttft_p99 + 0.04
     assert idle.tpot_p99 == pytest.approx(alone.tpot_p99)
     assert 0 < idle.rollout_tokens < found["rose"].rollout_tokens
+    # A request that comes as a pass of 80 rollouts ends, and whose own prompt leaves no slack, is
+    # answered as if it were alone.
+    comes = [Arrival(at_s=10 * COST.seconds(tokens=80) - 1e-4, prompt=100, output=2)]
+    found = simulate(work(comes, seats=80), arm="rose")
+    assert found.ttft_p50 == pytest.approx(COST.seconds(tokens=100), abs=1e-3)
+    assert found.rollout_tokens > 0
 
 
 def test_memory_that_serving_needs_is_taken_from_rollouts_which_come_back() -> None:
