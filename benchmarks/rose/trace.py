@@ -63,7 +63,8 @@ class Trace(Checked):
         calm = self.rate / (1 - self.share + self.burst * self.share)
         calm_s = self.burst_s * (1 - self.share) / self.share
         found: list[Arrival] = []
-        now, ends, bursts = 0.0, 0.0, True
+        # Flipped below: it begins in a burst as often as there is one at any other time.
+        now, ends, bursts = 0.0, 0.0, draw.random() >= self.share
         while True:
             if now >= ends:
                 bursts = not bursts

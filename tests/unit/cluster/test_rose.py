@@ -119,6 +119,8 @@ def test_a_trace_is_its_seeds_and_as_bursty_as_it_says() -> None:
     assert per_second.max() / per_second.mean() > 4
     assert per_second.var() / per_second.mean() > 1.5, "Poisson alone has 1"
     assert np.mean([a.prompt for a in found]) == pytest.approx(64, rel=0.1)
+    short = [len(Trace(seconds=2.0, rate=10.0, seed=seed).arrivals()) for seed in range(400)]
+    assert np.mean(short) == pytest.approx(20, rel=0.1), "it need not begin in calm"
 
 
 def test_a_trace_is_bounded_in_count_and_time() -> None:
