@@ -249,6 +249,20 @@ class Odd(Environment):
         return Broken()
 
 
+class Solved(Broken):
+    """Is over before anybody has acted."""
+
+    def begin(self, prompt: Prompt, *, seed: int) -> Observation:
+        return Observation(done=True, reason="solved")
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Easy(Environment):
+    def make(self) -> World:
+        return Solved()
+
+
 @dataclass(kw_only=True)
 class Bounded(make.CoinTask):
     """A task whose rewards are shares."""
@@ -270,6 +284,8 @@ class Bounded(make.CoinTask):
 def test_what_an_environment_gives_is_checked(text: str, told: str) -> None:
     with pytest.raises(Exception, match=rf"none of 4 rollouts could be scored.*{told}"):
         ran(Episode(environment=Odd()), lambda request: text, task=Bounded())
+    with pytest.raises(Exception, match=r"none of 4 rollouts.*over before .* acted \(solved\)"):
+        ran(Episode(environment=Easy()), lambda request: "#1")
 
 
 def test_what_is_seen_first_stands_behind_the_prompt() -> None:
