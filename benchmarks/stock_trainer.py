@@ -11,6 +11,7 @@ from typing import Any, final
 
 from gfcr.config import Experiment
 from gfcr.errors import ConfigError
+from gfcr.handles.prompts import as_asked
 from gfcr.loop.scoring import verify_safely
 from gfcr.process.tokenizer import tokenizer_of
 from gfcr.tasks.base import Codec, Task
@@ -97,7 +98,7 @@ def _trainer(job: StockJob, *, course: StockCourse) -> Any:
     tokenizer = tokenizer_of(job.model, padding_side="left")
     chat = tokenizer.chat_template is not None
     columns = {
-        "prompt": [[{"role": "user", "content": p.text}] if chat else p.text for p in job.train],
+        "prompt": [asked_of(p, chat=chat) for p in job.train],
         "problem": [p.id for p in job.train],
     }
     dataset: Any = Dataset
@@ -111,6 +112,12 @@ def _trainer(job: StockJob, *, course: StockCourse) -> Any:
     )
     trainer.remove_callback(PrinterCallback)
     return trainer
+
+
+def asked_of(prompt: Prompt, *, chat: bool) -> Any:
+    """Returns a prompt as TRL takes it: as turns where it has some, or the model a template."""
+    asked = as_asked(prompt)
+    return [{"role": "user", "content": asked}] if chat and isinstance(asked, str) else asked
 
 
 def _arguments(job: StockJob) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gfcr import config as configs
 from gfcr import experiment, models
 from gfcr.config import Experiment
-from gfcr.errors import ConfigError, GfcrError
+from gfcr.errors import ConfigError, GfcrError, shown
 from gfcr.experiment.heldout import question
 from gfcr.experiment.resolved import Resolved
 from gfcr.tasks.codec import HfCodec
@@ -61,6 +61,18 @@ def check(resolved: Resolved) -> "tuple[Vllm, Trl]":
             "evaluation.samples=1 and evaluation.sampling the values of sampling, or their scores "
             "are of two questions."
         )
+    stops = config.sampling.stop or config.sampling.stop_token_ids
+    if stops or resolved.spec["evaluation"]["generate"]["name"] != "sample":
+        raise ConfigError(
+            "stock TRL has no stops here, and answers in one go: give no sampling.stop and no "
+            "sampling.stop_token_ids, and evaluation.generate=sample."
+        )
+    for name in ("system", "chat_template", "chat_template_kwargs", "raw_text"):
+        if given := getattr(resolved.task, name):
+            raise ConfigError(
+                f"task.{name}={shown(given)}: stock TRL is asked by the model's own chat template "
+                "here, and scored without special tokens. Leave it out."
+            )
     return engine, trainer
 
 

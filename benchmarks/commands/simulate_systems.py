@@ -133,9 +133,11 @@ def _jigsaw(scene: Any, options: argparse.Namespace) -> Outcome:
 
 
 def _graph(options: argparse.Namespace) -> Outcome:
+    from benchmarks.simulation import recorded, tables
     from benchmarks.systems import stages
 
-    nodes, plot = stages.of_run(options.graph), getattr(options, _dest("plot"))
+    found, plot = recorded.calibrate(options.graph), getattr(options, _dest("plot"))
+    nodes = stages.of_run(found)
     if plot is not None:
         stages.draw(nodes, path=plot)
     whole_s = sum(node.stage.work_s for node in nodes)
@@ -150,7 +152,8 @@ def _graph(options: argparse.Namespace) -> Outcome:
     said = "Means over updates; bands meet at the quantiles 0.5 and 0.9 of the recorded lengths."
     table = Table(rows=nodes, columns=columns, title="Sub-stages of a step", caption=said)
     data = {"sub_stages": [asdict(node) for node in nodes], "step_s": whole_s}
-    return Outcome(data=data, text=[table])
+    told = tables.doubts(found).strip()
+    return Outcome(data={**data, "doubts": found.doubts}, text=[*filter(None, [told]), table])
 
 
 def _outcome(

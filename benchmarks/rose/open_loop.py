@@ -60,7 +60,7 @@ class OpenLoop:
         try:
             for number, arrival in enumerate(self._arrivals):
                 self._hear(until=began + arrival.at_s)
-                self._send(f"serve-{self._seed}-{number}", arrival)
+                self._send(f"serve-{self._seed}-{number}", arrival, due_s=began + arrival.at_s)
             last = self._watch.clock() + _LAST_S
             while self._flying and self._watch.clock() < last:
                 self._hear(until=last, one=True)
@@ -69,11 +69,12 @@ class OpenLoop:
         finally:
             self._wire.close()
 
-    def _send(self, name: str, arrival: Arrival) -> None:
+    def _send(self, name: str, arrival: Arrival, *, due_s: float) -> None:
         draw = rng(self._seed, "serving prompt", name)
         tokens = [int(token) for token in draw.integers(0, self._vocab, arrival.prompt)]
         self._flying.add(name)
-        self._watch.arrived(name, prompt=arrival.prompt)
+        # From when it was due on: a client that is late itself would leave its delay out.
+        self._watch.arrived(name, prompt=arrival.prompt, due_s=due_s)
         self._wire.stream(name, self._body(name, tokens=tokens, output=arrival.output))
 
     def _body(self, name: str, *, tokens: list[int], output: int) -> Mapping[str, Any]:

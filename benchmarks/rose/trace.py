@@ -5,6 +5,7 @@ from typing import Annotated, final
 
 from annotated_types import Ge
 
+from gfcr.errors import ConfigError
 from gfcr.seeds import rng
 from gfcr.values.ranges import Checked, Count, Positive, Seed, SomeShare
 
@@ -46,8 +47,15 @@ class Trace(Checked):
     longest: Count = 256
     """Most tokens of either."""
     most: Count = 10_000
-    """Most requests in all."""
+    """Most requests in all, on average."""
     seed: Seed = 0
+
+    def __post_init__(self) -> None:
+        if (number := self.rate * self.seconds) > self.most:
+            raise ConfigError(
+                f"rate={self.rate:g}, seconds={self.seconds:g}: {number:g} requests are more than "
+                f"{self.most:,}, the most of a trace. Lower one of them."
+            )
 
     def arrivals(self) -> list[Arrival]:
         """Returns the requests in order of arrival; equal traces give equal requests."""
@@ -55,8 +63,9 @@ class Trace(Checked):
         calm = self.rate / (1 - self.share + self.burst * self.share)
         calm_s = self.burst_s * (1 - self.share) / self.share
         found: list[Arrival] = []
-        now, ends, bursts = 0.0, 0.0, True
-        while len(found) < self.most:
+        # Flipped below: it begins in a burst as often as there is one at any other time.
+        now, ends, bursts = 0.0, 0.0, draw.random() >= self.share
+        while True:
             if now >= ends:
                 bursts = not bursts
                 ends = now + draw.exponential(self.burst_s if bursts else max(calm_s, 1e-9))

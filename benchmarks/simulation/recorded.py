@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.simulation.acceptance import Counts
 from gfcr.errors import CheckpointError
@@ -38,6 +37,8 @@ class Calibration:
     forward_passes: float
     train_s: float
     prepare_s: float
+    branched: bool = False
+    """Whether some rollouts begin as branches of others."""
 
     @property
     def doubts(self) -> list[str]:
@@ -55,6 +56,11 @@ class Calibration:
                 f"the cost of a {zero} came out as 0: the updates are too alike to tell passes "
                 "from tokens; record batches of different sizes"
             )
+        if self.branched:
+            doubts.append(
+                "rollouts are branches of others, and are simulated as if each began by itself; "
+                "record a run whose rollouts do not branch"
+            )
         return doubts
 
 
@@ -69,8 +75,8 @@ def calibrate(folder: Path) -> Calibration:
     # An update's rollouts are written before its metrics: a run still going has one file more.
     made = [m for m in records.metrics() if "engine/forward_passes" in m.metrics][1:]
     files = records.updates
-    whole = [(m.metrics, _lengths(files[m.step - 1])) for m in made if m.step - 1 in files]
-    whole = [(metrics, lengths) for metrics, lengths in whole if len(lengths)]  # all was replayed
+    whole = [(m.metrics, _fresh(files[m.step - 1])) for m in made if m.step - 1 in files]
+    whole = [(metrics, rows) for metrics, rows in whole if rows]  # else all was replayed
     if len(whole) < MIN_UPDATES:
         raise CheckpointError(
             f"{folder} has {len(whole)} updates with engine metrics and rollouts after its first: "
@@ -86,7 +92,7 @@ def calibrate(folder: Path) -> Calibration:
     return Calibration(
         run_id=card.run_id,
         updates=len(lines),
-        lengths=tuple(lengths for _, lengths in whole),
+        lengths=tuple(np.array([r["sampled_tokens"] for r in rows], np.int64) for _, rows in whole),
         max_running=_max_running(card.spec),
         cost=cost,
         cost_error=float(np.mean(np.abs(fitted_U - seconds_U) / np.maximum(seconds_U, 1e-12))),
@@ -94,6 +100,7 @@ def calibrate(folder: Path) -> Calibration:
         forward_passes=float(passes_U.mean()),
         train_s=_mean(lines, key="time/train_s"),
         prepare_s=_mean(lines, key="time/sync_s"),
+        branched=any(row["fork_at"] for _, rows in whole for row in rows),
     )
 
 
@@ -116,12 +123,11 @@ def _mean(lines: list[Mapping[str, float]], *, key: str) -> float:
     return float(np.mean([line.get(key, 0.0) for line in lines]))
 
 
-def _lengths(file: Path) -> NDArray[np.int64]:
-    """Returns the lengths of the rollouts that this update generated, aborted ones included."""
+def _fresh(file: Path) -> list[dict[str, Any]]:
+    """Returns the rollouts that this update generated, aborted ones included."""
     parquet: Any = importlib.import_module("pyarrow.parquet")
-    rows = parquet.read_table(file, columns=["origin", "sampled_tokens"]).to_pylist()
-    fresh = [r["sampled_tokens"] for r in rows if r["origin"] == "fresh" and r["sampled_tokens"]]
-    return np.array(fresh, np.int64)
+    rows = parquet.read_table(file, columns=["origin", "sampled_tokens", "fork_at"]).to_pylist()
+    return [row for row in rows if row["origin"] == "fresh" and row["sampled_tokens"]]
 
 
 def _max_running(spec: Mapping[str, Any]) -> int:

@@ -44,6 +44,10 @@ def calibration_lines(found: Calibration, *, replayed_s: float, replayed_passes:
         f"generation of an update: recorded {found.generate_s:.3g} s in "
         f"{found.forward_passes:.0f} passes, simulated {replayed_s:.3g} s in "
         f"{replayed_passes:.0f} passes without drafts\n"
-        f"learning {found.train_s:.3g} s, weight sync {found.prepare_s:.3g} s"
-        + "".join(f"\nDO NOT TRUST what follows: {doubt}." for doubt in found.doubts)
+        f"learning {found.train_s:.3g} s, weight sync {found.prepare_s:.3g} s" + doubts(found)
     )
+
+
+def doubts(found: Calibration) -> str:
+    """Returns why nothing that follows from a run is to be trusted, a line each; empty if it is."""
+    return "".join(f"\nDO NOT TRUST what follows: {doubt}." for doubt in found.doubts)

@@ -27,6 +27,7 @@ ARMS: Final[tuple[Arm, ...]] = ("serving", "split", "unadmitted", "idle", "rose"
 _BLOCK: Final = 32
 _CHUNK: Final = 512
 """The most rollout prompt tokens that an iteration computes (ROSE)."""
+_MOST: Final = 10**9
 
 
 @final
@@ -129,18 +130,19 @@ class _Engine:
         self.draw = rng(self.work.seed, "rollout lengths")
 
     def play(self) -> None:
-        """Runs all iterations; rollouts that fill idle time jump at most to the next event."""
+        """Runs all iterations; what has nothing to do jumps to the next arrival or update."""
         while self.now < self.work.seconds:
             while self.coming and self.coming[0].at_s <= self.now:
                 self._arrive(self.coming.popleft())
             if self.now >= self.thaws_s:
                 self.memory.updated()
                 self.thaws_s += self.work.update_s
+            most = self._let_in()  # by what waits before this iteration has taken of it
             served = self._serve()
-            rolled = self._roll(served)
+            rolled = self._roll(served, most=most)
             if not served + rolled:
                 ends = self.coming[0].at_s if self.coming else self.work.seconds
-                self.now = max(ends, self.now + 1e-9)
+                self.now = max(min(ends, self.thaws_s), self.now + 1e-9)
                 continue
             self.iterations += 1
             self.now += self._seconds(served, rolled)
@@ -206,21 +208,22 @@ class _Engine:
 
     # ------------------------------------------------------------ rollouts
 
-    def _roll(self, served: int) -> int:
-        """Returns the rollout tokens of this iteration."""
+    def _let_in(self) -> int:
+        """Returns the most rollout tokens that the arm lets into this iteration."""
+        if self.arm == "rose":
+            served = (request.served for request in self.requests)
+            return let_in(self.work.admission, served, now=self.now, most=_MOST)
+        return 0 if self.arm == "idle" and self.requests else _MOST
+
+    def _roll(self, served: int, *, most: int) -> int:
+        """Returns the rollout tokens of this iteration, `most` or less."""
         if self.arm == "serving":
             return 0
         self._press()
         self._begin()
         if self.arm == "split":
             return self._roll_apart(served)
-        most = len(self.rollouts) + _CHUNK
-        if self.arm == "idle" and self.requests:
-            return 0
-        if self.arm == "rose":
-            served_now = (request.served for request in self.requests)
-            most = let_in(self.work.admission, served_now, now=self.now, most=most)
-        return self._compute(most)
+        return self._compute(min(len(self.rollouts) + _CHUNK, most))
 
     def _roll_apart(self, served: int) -> int:
         """Runs as many passes on the other half as fit beside this one of serving."""
@@ -229,6 +232,7 @@ class _Engine:
         self.apart_s += self._seconds(served, 0)
         while self.apart_s > 0 and (done := self._compute(len(self.rollouts) + _CHUNK)):
             self.apart_s -= 2 * self.work.admission.cost.seconds(tokens=done)
+        self.apart_s = min(self.apart_s, 0.0)  # time with nothing to run is gone
         return 0
 
     def _compute(self, most: int) -> int:
@@ -246,6 +250,7 @@ class _Engine:
         for rollout in self.rollouts.values():
             done = min(prefill, rollout.todo)
             rollout.todo -= done
+            self.recomputed += done  # only what was aborted has prompts to compute
             prefill -= done
             left -= done
         return most - left
@@ -255,7 +260,6 @@ class _Engine:
         held = {name: _blocks(r.held + 1) for name, r in self.rollouts.items()}
         for name in self.memory.look(serving=self._serving_blocks(), held=held):
             rollout = self.rollouts.pop(name)
-            self.recomputed += rollout.held
             rollout.todo = rollout.held
             self.cut.append(rollout)
 

@@ -7,7 +7,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from benchmarks.simulation.recorded import Calibration, calibrate
+from benchmarks.simulation.recorded import Calibration
 from benchmarks.systems.bands import Band, bands
 from gfcr.cluster.jigsaw.substages import Graph, SubStage
 from gfcr.shown import picture
@@ -30,17 +30,13 @@ class Node:
     """Which tokens of each rollout are decoded in it."""
 
 
-def of_run(folder: Path) -> list[Node]:
+def of_run(found: Calibration) -> list[Node]:
     """Returns the sub-stages of the mean step of a recorded run, in their order.
 
     The seconds of generation are measured as one, prompts and tools included. They are divided by
     the cost of a pass that was fitted to the run, and by how many rollouts of each length there
     were, as if all of a batch were decoded together.
-
-    Raises:
-        CheckpointError: as `calibrate`.
     """
-    found = calibrate(folder)
     nodes = decoding(found)
     for kind, seconds in (("train", found.train_s), ("sync", found.prepare_s)):
         if seconds > 0:

@@ -44,15 +44,17 @@ class Watch:
         self._held: dict[str, int] = {}
         """Tokens of each request in flight, prompt included."""
 
-    def arrived(self, name: str, *, prompt: int) -> None:
+    def arrived(self, name: str, *, prompt: int, due_s: float | None = None) -> None:
         """Records that a request is sent.
 
         Args:
             name: id of the request.
             prompt: number of tokens of its prompt.
+            due_s: when it was to be sent, from which on it waits; now by default.
         """
         with self._lock:
-            self._flying[name] = Served(arrived_s=self.clock(), waiting=prompt)
+            arrived_s = self.clock() if due_s is None else due_s
+            self._flying[name] = Served(arrived_s=arrived_s, waiting=prompt)
             self._held[name] = prompt
             self._tell()
 

@@ -9,7 +9,7 @@ from annotated_types import Interval
 
 from gfcr.errors import ConfigError
 from gfcr.filter._standard import standardised
-from gfcr.handles.prompts import rewards
+from gfcr.handles.prompts import candidates, rewards
 from gfcr.part import Recipe, heating
 from gfcr.stages import BatchMap, Filter, Harvest, Observer, Selector, View
 from gfcr.types import Bools, Group, Prompt, Rollout
@@ -102,8 +102,7 @@ class SingleStream(Filter, Selector, BatchMap, Observer):
 
     def select(self, num: int, *, view: View) -> Sequence[Prompt]:
         self._measure(view)
-        found = list({p.id: p for p in view.draw(num * self.looked_at)}.values())
-        found += view.draw(max(num - len(found), 0))  # of an epoch shorter than the candidates
+        found = candidates(view, num=num * self.looked_at, least=num)
         # A reward outside [0, 1] could give a value whose root is no number.
         values = np.clip([self.value(p.id) for p in found], 0, 1)
         weights = np.sqrt(values * (1 - values)) + self.least

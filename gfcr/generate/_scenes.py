@@ -67,18 +67,17 @@ class Scenes:
     def go_on(self, seen: Observation) -> bool:
         """Takes in what was observed; whether there is room to act on it."""
         view, last = self._session.view, self.now
-        if self._most == 1:
-            if seen.history is not None:
-                raise EpisodeLost("the environment gave another history: set episode.per_turn=true")
-            last.append(view.encode(self._template.replace("{observation}", seen.text)))
-            return last.finish is None
         rewritten = seen.history is not None
+        if rewritten and self._most == 1:
+            raise EpisodeLost("the environment gave another history: set episode.per_turn=true")
         said = "" if rewritten else self._template.replace("{observation}", seen.text)
         written = view.encode(said) if said else ()
+        before = (*self._before, *last.tokens, *written)
         # The cap is the episode's, so that turns of one rollout each are not given more room.
-        self._before += (*last.tokens, *written)
-        if len(self._before) >= self._session.job.sampling.max_tokens:
-            return False
+        if self._most == 1 or len(before) >= self._session.job.sampling.max_tokens:
+            last.append(written)
+            return last.finish is None
+        self._before = before
         if seen.history is not None:
             self._open(seen.history, anew=True)
         else:

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, final
 from annotated_types import Len
 
 from gfcr.errors import ConfigError
+from gfcr.generate._markers import begins
 from gfcr.stages import Generate, Session, Trajectory
 from gfcr.values.ranges import Fraction
 
@@ -16,9 +17,9 @@ from gfcr.values.ranges import Fraction
 class BudgetForcing(Generate):
     """Appends `marker` to a rollout that has not begun its answer after `thinking` of its cap.
 
-    A rollout of floor(`thinking` x cap) tokens without the text of `marker` in it is given `marker`
-    and sampled on: it answers with what it has. The appended tokens are not the policy's: no
-    log-probability, no loss; those after them are trained. `forced` is noted for each rollout.
+    A rollout of floor(`thinking` x cap) tokens without `marker` in it is given `marker` and sampled
+    on: it answers with what it has. The appended tokens are not the policy's: no log-probability,
+    no loss; those after them are trained. `forced` is noted for each rollout.
 
     s1 does this when it tests; its other half, `Wait` in the place of the end of thinking, would
     take back a token that the policy sampled, which is none of a rollout's business here.
@@ -57,8 +58,8 @@ class BudgetForcing(Generate):
         left = budget - len(trajectory.tokens)
         if left > 0 and (await trajectory.sample(max_tokens=left)).ended:
             return
-        answering = self.marker in session.view.decode(trajectory.tokens)
-        if trajectory.finish is None and not answering:
+        answer = begins(self.marker, tokens=trajectory.tokens, view=session.view)
+        if trajectory.finish is None and answer is None:
             trajectory.notes["forced"] = 1.0
             trajectory.append(session.view.encode(self.marker))
         await trajectory.sample()

@@ -107,7 +107,10 @@ class Episode(Generate):
         # their outcomes differ by what the policy did.
         stop, seed = view.encode(self.stop) if self.stop else (), view.rng("episode", prompt.id)
         number = int(seed.integers(2**31))
-        scenes.begin(await _seen(lambda w: w.begin(prompt, seed=number), hosted, session))
+        first = await _seen(lambda w: w.begin(prompt, seed=number), hosted, session)
+        if first.done:
+            raise EpisodeLost(f"the episode was over before the policy acted ({first.reason})")
+        scenes.begin(first)
         for turn in range(1, self.max_turns + 1):
             final = turn == self.max_turns
             wait = scenes.now.sample(stop=() if final else stop, ends=bool(self.stop))

@@ -45,8 +45,10 @@ class MultiTurn(TakesTurns):
         asked = sampled and trajectory.tokens[-1] in stop
         # The count lies in the notes, which a rollout that is resumed brings along.
         while trajectory.notes.get("tool_calls", 0) < self.max_turns - 1:
-            if not asked and (await trajectory.sample(stop=stop)).ended:
-                return
+            if not asked:
+                turn = await trajectory.sample(stop=stop)
+                if turn.ended or not turn.stopped:  # a Watcher may cap the request alone
+                    return
             await self.ask(trajectory, session=session)
             asked = False
         await trajectory.sample()

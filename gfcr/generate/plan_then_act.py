@@ -93,10 +93,10 @@ class PlanThenAct(Generate):
             return
         self.plans += 1
         self.cut += not done.stopped
-        trajectory.append(view.encode(self.act))
         planned = len(trajectory.tokens)
         acting = [trajectory, *(trajectory.fork(planned) for _ in range(num - 1))]
         for each in acting:
+            each.append(view.encode(self.act))  # where it does not fit, it ends them all
             each.notes |= {"plan": float(first // self.answers), "planned": float(len(done.tokens))}
         await session.gather(*(each.sample() for each in acting))
 

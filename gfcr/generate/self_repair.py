@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, final
 
 from gfcr.stages import Generate, Harvest, Observer, Session, View
+from gfcr.types import FinishReason
 from gfcr.values.ranges import Count, Finite, Text
 from gfcr.values.templates import filled, holding
 
@@ -65,6 +66,8 @@ class SelfRepair(Generate, Observer):
         trajectory = session.open(index)
         await trajectory.sample()
         for number in range(1, self.repairs + 1):
+            if trajectory.finish == FinishReason.ABORTED:  # by a Watcher: no answer
+                return
             attempt = trajectory.text()
             if self.when == "wrong" and not await self._is_wrong(attempt, session):
                 return

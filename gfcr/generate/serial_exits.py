@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Final, final
 from annotated_types import Len
 
 from gfcr.errors import ConfigError
+from gfcr.generate._markers import begins
 from gfcr.stages import Generate, Session, Trajectory
 from gfcr.values.ranges import Count
 
@@ -56,7 +57,8 @@ class SerialExits(Generate):
     async def _leave(self, thought: Trajectory, index: int, session: Session) -> None:
         await thought.sample()
         marker = session.view.encode(self.marker)
-        end = _end(thought.tokens, marker)
+        own = begins(self.marker, tokens=thought.tokens, view=session.view)
+        end = len(thought.tokens) if own is None else own
         thought.notes[EXIT] = float(end)
         # Each thought has a generator of its own, so that no exit depends on which one ends first.
         rng = session.view.rng("serial_exits", session.job.prompt.id, index)
@@ -70,10 +72,3 @@ class SerialExits(Generate):
         left.notes[EXIT] = float(at)
         left.append(marker)
         await left.sample(max_tokens=self.answer_tokens)
-
-
-def _end(tokens: Sequence[int], marker: Sequence[int]) -> int:
-    """Returns where the thought is over: at its own marker, or with the last token."""
-    num, own = len(marker), list(tokens)
-    ends = (at for at in range(1, len(own)) if own[at : at + num] == list(marker))
-    return next(ends, len(own))

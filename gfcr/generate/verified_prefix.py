@@ -52,7 +52,7 @@ class VerifiedPrefix(Generate, Observer):
     def observe(self, harvest: Harvest, *, view: View) -> None:
         for rollout in (r for g in harvest.groups for r in g.rollouts):
             # Answers behind a prefix share its beginning, and would fill the memory with one way.
-            plain = rollout.origin == "fresh" and "hint" not in rollout.notes
+            plain = rollout.origin == "fresh" and rollout.mask_T.all()
             if plain and rollout.reward is not None and rollout.reward >= self.threshold:
                 remember(
                     self.solved,

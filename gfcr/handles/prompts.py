@@ -26,17 +26,20 @@ class TrainingSet:
 
 
 def candidates(view: View, *, num: int, least: int) -> list[Prompt]:
-    """Draws `num` different prompts, or those before the first repeat, which is put back.
+    """Draws `num` different prompts, or all there are; repeats, as of the next epoch, are put back.
 
     If these are fewer than `least`, the training set is smaller than that, and repeats are added.
     """
     found: dict[str, Prompt] = {}
-    while len(found) < num:
+    repeats: list[Prompt] = []
+    # Without the second bound, a set that holds a prompt twice would be drawn from for ever.
+    while len(found) < min(num, view.num_prompts) and len(repeats) <= view.num_prompts:
         (prompt,) = view.draw(1)
         if prompt.id in found:
-            view.put_back([prompt])
-            break
-        found[prompt.id] = prompt
+            repeats.append(prompt)
+        else:
+            found[prompt.id] = prompt
+    view.put_back(repeats)
     return [*found.values(), *view.draw(max(0, least - len(found)))]
 
 
@@ -54,12 +57,8 @@ def besides(view: View, *, num: int, taken: Collection[str]) -> list[Prompt]:
 
 
 def training_set(view: View) -> TrainingSet:
-    """Draws the training set: all prompts up to the first repeat, which is put back."""
-    found: dict[str, Prompt] = {}
-    while (prompt := view.draw(1)[0]).id not in found:
-        found[prompt.id] = prompt
-    view.put_back([prompt])
-    return TrainingSet(prompts=tuple(found.values()))
+    """Draws the training set: each prompt once."""
+    return TrainingSet(prompts=tuple(candidates(view, num=view.num_prompts, least=0)))
 
 
 def rewards(group: Group) -> list[float]:

@@ -142,10 +142,11 @@ class JobSession(SideSession, Session):
             train_under=train_under,
             verify=verify,
         )
-        if sampling.temperature != self._origin.view.sampling.temperature:
-            trajectory.notes["temperature"] = sampling.temperature
         if index < len(job.resume):
             trajectory.resume(job.resume[index])
+        heated = sampling.temperature != self._origin.view.sampling.temperature
+        if heated and trajectory.finish is None:
+            trajectory.notes["temperature"] = sampling.temperature
         return trajectory
 
 

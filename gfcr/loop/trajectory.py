@@ -58,8 +58,7 @@ class LiveTrajectory(Columns):
         """The text that the verifier was shown."""
         self._wait: Pending[Sampled] | None = None
         self._from = self._until = self._since = 0
-        """Token counts at which the continuation being sampled begins, and must end, and from
-        which on an earlier update had sampled it."""
+        """Tokens at which the continuation begins, must end, and an earlier update had begun it."""
         self._stops: tuple[int, ...] = ()
         self._ends = True
         siblings.append(self)
@@ -136,7 +135,8 @@ class LiveTrajectory(Columns):
         self.forks += 1
         child._fill(*(column[:at] for column in self._columns))
         child._spans = cut_spans(self.spans, num=sum(child.mask))
-        child.parent, child.fork_at = self.id, at
+        child.notes |= {name: value for name, value in self.notes.items() if name == "temperature"}
+        child._sampled_under, child.parent, child.fork_at = self._sampled_under, self.id, at
         return child
 
     def end(self, reason: str) -> None:

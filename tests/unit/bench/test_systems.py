@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,11 @@ def test_on_a_half_serving_takes_twice_as_long_whatever_rollouts_do() -> None:
     # It may wait for a pass of rollouts that began before it came.
     assert half.tpot_p99 == pytest.approx(2 * alone.tpot_p99)
     assert 2 * alone.ttft_p99 <= half.ttft_p99 + 1e-9 <= 2 * alone.ttft_p99 + 0.04
+    # Rollouts cannot save up time in which there are none.
+    engine = coserving._Engine(work=work(arrivals), arm="split")
+    for _ in range(9):
+        engine._roll_apart(20)
+    assert engine.apart_s <= 0
 
 
 def test_idle_time_alone_delays_a_request_by_one_iteration_at_most() -> None:
@@ -70,6 +76,12 @@ def test_idle_time_alone_delays_a_request_by_one_iteration_at_most() -> None:
     assert alone.ttft_p99 <= idle.ttft_p99 + 1e-9 <= alone.ttft_p99 + 0.04
     assert idle.tpot_p99 == pytest.approx(alone.tpot_p99)
     assert 0 < idle.rollout_tokens < found["rose"].rollout_tokens
+    # A request that comes as a pass of 80 rollouts ends, and whose own prompt leaves no slack, is
+    # answered as if it were alone.
+    comes = [Arrival(at_s=10 * COST.seconds(tokens=80) - 1e-4, prompt=100, output=2)]
+    found = simulate(work(comes, seats=80), arm="rose")
+    assert found.ttft_p50 == pytest.approx(COST.seconds(tokens=100), abs=1e-3)
+    assert found.rollout_tokens > 0
 
 
 def test_memory_that_serving_needs_is_taken_from_rollouts_which_come_back() -> None:
@@ -77,6 +89,9 @@ def test_memory_that_serving_needs_is_taken_from_rollouts_which_come_back() -> N
     burst = [Arrival(at_s=1.0, prompt=100, output=40) for _ in range(18)]
     found = simulate(work(burst, blocks=100, seats=24), arm="unadmitted")
     assert found.cuts >= 1 and found.recomputed > 0
+    early = replace(work(burst, blocks=100, seats=24), seconds=4.9)
+    found = simulate(early, arm="unadmitted")
+    assert found.cuts >= 1 and not found.recomputed, "none comes back before the next update"
     roomy = simulate(work(burst, blocks=10_000, seats=24), arm="unadmitted")
     assert roomy.cuts == 0 == roomy.recomputed
 

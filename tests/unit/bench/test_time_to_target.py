@@ -1,6 +1,7 @@
 """What runs spent until a held-out reward, and how that compares."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,10 +9,12 @@ import pytest
 from scipy import stats
 
 from benchmarks import time_report
-from benchmarks.stock_trainer import mean_of
+from benchmarks.stock_trainer import asked_of, mean_of
 from benchmarks.time_to_target import STOCK, Measured, Spent, course, measure, ratio, spent_by
 from gfcr.errors import ConfigError
+from gfcr.handles import TURNS
 from gfcr.sweep import from_values
+from gfcr.testing import factories as make
 from gfcr.tracking.folder import RunFolder
 from tests.cases import over
 from tests.launchers import values_of
@@ -51,6 +54,13 @@ def test_what_nobody_could_score_counts_with_stock_trl_as_it_does_here(
     rewards: tuple[float | None, ...], bounds: tuple[float, float] | None, mean: float
 ) -> None:
     assert mean_of(rewards, bounds=bounds) == mean
+
+
+def test_stock_trl_is_asked_the_whole_conversation() -> None:
+    plain, user = make.prompt(text="1+2="), {"role": "user", "content": "1+2="}
+    turns = [{"role": "system", "content": "Sums."}, user]
+    assert [asked_of(plain, chat=chat) for chat in (True, False)] == [[user], "1+2="]
+    assert asked_of(replace(plain, meta={TURNS: turns}), chat=True) == turns
 
 
 def test_a_run_that_never_is_has_spent_everything() -> None:
@@ -155,4 +165,17 @@ def test_a_study_that_stock_trl_cannot_be_compared_on_is_refused_before_anything
     said: list[str] = []
     with pytest.raises(ConfigError, match="not those of arm a"):
         measure(from_values(values, where="t"), target=0.9, say=said.append)
+    own, stops = {"max_tokens": 9}, {"max_tokens": 9, "stop": [","]}
+    data = {"name": "dataset", "path": "q.jsonl", "system": "Sums."}
+    for told, sampling, evaluation, more in (
+        ("two questions", {"max_tokens": 8}, {"sampling": own}, {}),
+        ("no stops", stops, {"sampling": stops}, {}),
+        ("no stops", own, {"sampling": own, "generate": {"name": "multi_turn"}}, {}),
+        ("task.system='Sums.'", own, {"sampling": own}, {"task": data}),
+    ):
+        evaluation = {"samples": 1, **evaluation}
+        asked = {**values, "engine": "vllm", "trainer": "trl", "sampling": sampling, **more}
+        with pytest.raises(ConfigError, match=told):
+            study = from_values({**asked, "evaluation": evaluation}, where="t")
+            measure(study, target=0.9, say=said.append)
     assert not said and not [*tmp_path.iterdir()]

@@ -119,10 +119,13 @@ def test_a_trace_is_its_seeds_and_as_bursty_as_it_says() -> None:
     assert per_second.max() / per_second.mean() > 4
     assert per_second.var() / per_second.mean() > 1.5, "Poisson alone has 1"
     assert np.mean([a.prompt for a in found]) == pytest.approx(64, rel=0.1)
+    short = [len(Trace(seconds=2.0, rate=10.0, seed=seed).arrivals()) for seed in range(400)]
+    assert np.mean(short) == pytest.approx(20, rel=0.1), "it need not begin in calm"
 
 
 def test_a_trace_is_bounded_in_count_and_time() -> None:
-    assert len(Trace(seconds=1e6, rate=100.0, most=50).arrivals()) == 50
+    with pytest.raises(ConfigError, match=r"rate=100, seconds=1e\+06: 1e\+08 .* than 10,000"):
+        Trace(seconds=1e6, rate=100.0)
     assert all(a.at_s < 3 for a in Trace(seconds=3, rate=100.0).arrivals())
     assert all(
         a.prompt <= 20 and a.output <= 20 for a in Trace(seconds=9, rate=50, longest=20).arrivals()

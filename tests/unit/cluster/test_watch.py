@@ -71,6 +71,12 @@ def test_a_request_is_sent_when_it_is_due_and_answered_whole() -> None:
     server.close()
     assert client.answered == 6 and not client.failed and not watch.served()
     assert len(watch.ttft_s) == 6 and len(watch.tpot_s) == 12
+    late = Watch()  # as where the client had to wait for its core
+    due = [Arrival(at_s=-9.0, prompt=5, output=3)]
+    other = Served()
+    OpenLoop(other.url, arrivals=due, watch=late, vocab=VOCAB).run()
+    other.close()
+    assert late.ttft_s[0] > 9, "it has waited since it was due"
     assert sorted(len(body["token_ids"]) for body in server.asked) == [5, 6, 7, 8, 9, 10]
     again = Served()
     OpenLoop(again.url, arrivals=arrivals, watch=Watch(), vocab=VOCAB).run()

@@ -11,9 +11,9 @@ from gfcr.testing import factories as make
 from gfcr.types import Sampling
 
 
-def heated(**knobs: float) -> Strategy:
+def heated(name: str = "grpo", **knobs: float) -> Strategy:
     return strategies.load(
-        "grpo",
+        name,
         controls={"heat": {"name": "temperature_schedule", **knobs}},
         correction={"name": "truncated", "cap": 1000.0},
     )
@@ -50,6 +50,10 @@ def test_log_probs_are_those_of_the_temperature_sampled_at() -> None:
             )
             own = at[len(rollout.prompt.tokens) - 1 :]
             np.testing.assert_allclose(own, rollout.logprobs_T, atol=1e-5)
+    forked = make.pipeline(heated("treerl", start=2.0)).next_batch()
+    assert forked.metrics["off_policy/moved"] == 1.0 and any(
+        s.rollout.parent for s in forked.samples
+    )
 
 
 def test_heat_widens_and_cold_narrows_what_is_sampled() -> None:

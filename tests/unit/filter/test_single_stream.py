@@ -124,6 +124,10 @@ def test_prompts_that_are_neither_sure_nor_hopeless_come_more_often() -> None:
 def test_an_epoch_shorter_than_the_candidates_is_drawn_all_the_same() -> None:
     view = make.view(task=make.CoinTask(num_train=3))
     assert len(SingleStream(looked_at=8).select(5, view=view)) == 5
+    # Where one ends among them they are as many as ever.
+    part, view = SingleStream(looked_at=4), make.view(task=make.CoinTask(num_train=10))
+    for _ in range(6):
+        assert len(part.select(2, view=view)) == 2 and part.metrics()["passed_over"] == 6
 
 
 def _last_batch(gap: float) -> Group:

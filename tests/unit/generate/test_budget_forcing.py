@@ -15,6 +15,16 @@ from tests.cases import over
 HASH = make.CODEC.encode("#")[0]
 
 
+class Special:
+    """Has `#` for a special token."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(make.CODEC, name)
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        return (3,) if text == "#" else make.CODEC.encode(text)
+
+
 def run(text_of: Any, **knobs: Any) -> RolloutBatch:
     plan = strategies.load("budget_forcing", **{"group_size": 4, "thinking": 0.5, **knobs})
     return make.pipeline(plan, script=make.scripted(text_of), max_tokens=20).next_batch()
@@ -36,6 +46,16 @@ def test_long_thinking_is_ended_at_the_budget_and_answered() -> None:
 def test_who_answers_or_ends_in_time_is_left_alone(text: str) -> None:
     for rollout in (s.rollout for s in run(lambda request: text).samples):
         assert rollout.notes["forced"] == 0.0 and rollout.mask_T.all()
+    # A marker may be a special token, which no text tells of.
+    codec: Any = Special()
+    script = [*make.CODEC.encode("777"), *codec.encode("#"), *make.CODEC.encode("7" * 9)]
+    made = make.pipeline(
+        strategies.load("budget_forcing", group_size=4, thinking=0.5),
+        codec=codec,
+        script=lambda request: [*script, codec.eos_id],
+        max_tokens=20,
+    )
+    assert {s.rollout.notes["forced"] for s in made.next_batch().samples} == {0.0}
 
 
 def test_a_marker_of_several_tokens_is_appended_whole() -> None:

@@ -249,6 +249,20 @@ class Odd(Environment):
         return Broken()
 
 
+class Solved(Broken):
+    """Is over before anybody has acted."""
+
+    def begin(self, prompt: Prompt, *, seed: int) -> Observation:
+        return Observation(done=True, reason="solved")
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Easy(Environment):
+    def make(self) -> World:
+        return Solved()
+
+
 @dataclass(kw_only=True)
 class Bounded(make.CoinTask):
     """A task whose rewards are shares."""
@@ -270,6 +284,8 @@ class Bounded(make.CoinTask):
 def test_what_an_environment_gives_is_checked(text: str, told: str) -> None:
     with pytest.raises(Exception, match=rf"none of 4 rollouts could be scored.*{told}"):
         ran(Episode(environment=Odd()), lambda request: text, task=Bounded())
+    with pytest.raises(Exception, match=r"none of 4 rollouts.*over before .* acted \(solved\)"):
+        ran(Episode(environment=Easy()), lambda request: "#1")
 
 
 def test_what_is_seen_first_stands_behind_the_prompt() -> None:
@@ -397,13 +413,27 @@ def test_an_environment_may_rewrite_the_history_between_turns() -> None:
 
 
 def test_a_task_s_verifier_is_shown_the_whole_episode() -> None:
+    whole = "3+9=12,12-4=8#8"
+
     @dataclass(kw_only=True)
     class Whole(make.CoinTask):
         def verify(self, prompt: Prompt, *, text: str) -> Verdict:
-            return Verdict(reward=float(text == "3+9=12,12-4=8#8"))
+            return Verdict(reward=float(len(text)) if whole.startswith(text) else -1.0)
 
-    _, batch = ran(Episode(per_turn=True), lambda r: WORKED[completion(r)], task=Whole())
-    assert [r.reward for r in rollouts(batch)] == [1.0] * 12
+    # One that reaches its cap is what it is in one rollout: as far as it went, each turn once.
+    for most in range(1, len(whole) + 2):
+        ends: list[set[Any]] = []
+        for per_turn in (False, True):
+            _, batch = ran(
+                Episode(per_turn=per_turn),
+                lambda r: WORKED[completion(r)],
+                task=Whole(),
+                max_tokens=most,
+            )
+            last = {r.notes["episode"]: r for r in batch.groups[0].rollouts}
+            ends.append({(r.reward, r.finish) for r in last.values()})
+        assert ends[0] == ends[1] and min(ends[0])[0] > 0, most
+        assert len(rollouts(batch)) == 4 * (1 + (most > 6) + (most > 13))
 
 
 # ---------------------------------------------------------------- cut, resumed, held out

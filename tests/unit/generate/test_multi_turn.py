@@ -21,9 +21,11 @@ from gfcr.loop.runner import Runner
 from gfcr.loop.scoring import Desk
 from gfcr.loop.view import shown
 from gfcr.sandbox.box import why_not
+from gfcr.stages import Cap
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Rollout, RolloutBatch, Span
 from tests.cases import over
+from tests.loops import Told
 from tests.tools import Counts, CountsSlowly, said
 
 WORKED = {"": "3+9=", "3+9=12": ",12-4=", "3+9=12,12-4=8": "#8"}
@@ -80,11 +82,17 @@ def test_turns_are_bounded_and_the_last_one_has_no_tool(max_turns: int) -> None:
 @over("max_tokens", range(2, 20))
 def test_no_rollout_outgrows_its_cap(max_tokens: int) -> None:
     pipeline, batch = ran(max_tokens=max_tokens)
+    whole = "3+9=12,12-4=8#8"
     for rollout in (s.rollout for s in batch.samples):
-        whole = "3+9=12,12-4=8#8"
         assert len(rollout) <= max_tokens and whole.startswith(rollout.text)
         assert (rollout.finish == FinishReason.STOP) == (max_tokens >= len(whole) + 1)
     assert sum(pipeline.ledger.bins().values()) == pipeline.engine.stats().generated_tokens
+    # A request that a control caps before its stop has called nothing.
+    cap = Told(hook="watch", answer=lambda t: Cap(max_tokens=max(0, max_tokens - len(t.tokens))))
+    plan = replace(strategies.load("multi_turn", group_size=2), controls={"cap": cap})
+    script = make.scripted(lambda r: WORKED[completion(r)])
+    for sample in make.pipeline(plan, script=script, prompts=2).next_batch().samples:
+        assert whole.startswith(sample.rollout.text)
 
 
 def test_a_call_that_makes_no_sense_is_answered_with_the_error_text() -> None:

@@ -52,6 +52,13 @@ def test_answers_share_a_plan_that_was_generated_once() -> None:
     assert shared > 2 and batch.metrics["generate/unplanned"] == ended > 0
     assert batch.metrics["generate/plans"] == plans < 18
     assert 0 < batch.metrics["generate/cut"] < plans
+    # What has no room for `act` behind its plan is no answer to it, and samples none.
+    script = make.scripted(lambda request: "12,1234")
+    for most in range(3, 8):
+        plan = strategies.load("plan_then_act", group_size=4, answers=2, act="???")
+        batch = make.pipeline(plan, script=script, max_tokens=most).next_batch()
+        texts = {r.text for g in batch.groups for r in g.rollouts}
+        assert texts == {"12," if most < 6 else "12,???12,1234"[:most]}
 
 
 def test_plans_are_asked_for_by_their_template_and_trained_under_it() -> None:

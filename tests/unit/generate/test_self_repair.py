@@ -1,5 +1,6 @@
 """Second tries: of which answers, under what prompt, and what is trained of them."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from gfcr.tasks.base import Verdict
 from gfcr.testing import factories as make
 from gfcr.types import Prompt, Sampling
 from tests.cases import over
+from tests.loops import aborts
 
 
 def ran(rates: tuple[float, ...] = (0.5,), **knobs: Any) -> tuple[Any, Any]:
@@ -62,6 +64,11 @@ def test_each_try_sees_the_one_before_until_one_is_right() -> None:
             told = {_under(r) for r in by_number[number]}
             plain = group.prompt.text
             assert told == {f"{plain}{r.text}?{plain}" for r in by_number[number - 1]}
+    # One that was cut is no answer: nobody asks for a better one.
+    plan = strategies.load("self_repair", repairs=3, group_size=2, generate={"when": "always"})
+    cut = replace(plan, controls={"cut": aborts("0", "2")})  # a first try, and a first repair
+    batch = make.pipeline(cut, prompts=2).next_batch()
+    assert [[r.id[-1] for r in g.rollouts] for g in batch.groups] == [["1", "5", "6", "7"]] * 2
 
 
 def test_where_all_is_right_nothing_is_repaired_unless_it_always_is() -> None:

@@ -1,5 +1,6 @@
 """S-GRPO's serial groups: where a thought is left, and what its answers are paid."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,17 @@ from tests.cases import over
 from tests.trees import trunk_is_generated_once
 
 MARKER = make.CODEC.encode("#")
+JOINED = 3
+
+
+class Joins:
+    """Has a token for `,#`, which it encodes nothing with."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(make.CODEC, name)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return "".join(",#" if t == JOINED else make.CODEC.decode([t]) for t in tokens)
 
 
 def left(text: str | None = None, **knobs: Any) -> tuple[Any, Any]:
@@ -49,6 +61,16 @@ def test_a_thought_is_over_at_its_own_marker() -> None:
     _, batch = left("1+2=3#3,9,9,9,9,9", exits=8)
     for rollout in (r for g in batch.groups for r in g.rollouts):
         assert rollout.notes["exit"] <= 5 and rollout.fork_at < 5
+    _, batch = left("#3,9,9", exits=8)
+    assert {(len(g.rollouts), g.rollouts[0].notes["exit"]) for g in batch.groups} == {(1, 0.0)}
+    # The marker is a text: a model writes it with other tokens behind other words.
+    codec: Any = Joins()
+    plan = strategies.load("s_grpo", exits=8)
+    answered = [*MARKER, make.CODEC.eos_id]
+    script = [*make.CODEC.encode("1+2"), JOINED, *make.CODEC.encode("3,9,9"), *answered]
+    made = make.pipeline(plan, codec=codec, script=lambda _: script, prompts=3)
+    for group in made.next_batch().groups:
+        assert (group.rollouts[0].notes["exit"], len(group.rollouts)) == (3.0, 3)
 
 
 def test_a_short_thought_has_fewer_exits() -> None:

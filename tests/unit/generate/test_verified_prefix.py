@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from gfcr import strategy as strategies
 from gfcr.generate.verified_prefix import VerifiedPrefix
 from gfcr.stages import Harvest
@@ -16,12 +18,16 @@ def test_the_newest_right_answers_of_a_prompt_are_kept() -> None:
     part = VerifiedPrefix(capacity=2, max_prompts=1)
     rewards = (1.0, 0.0, None, 0.6, 1.0)
     rollouts = [make.rollout(i, reward=r) for i, r in enumerate(rewards)]
-    rollouts += [make.rollout(5, origin="replay"), make.rollout(6, notes={"hint": 0.5})]
+    behind = make.rollout(6, notes={"hint": 0.5}, mask_T=np.arange(4) > 1)
+    rollouts += [make.rollout(5, origin="replay"), behind]
     part.observe(Harvest(step=0, groups=(make.group_of(rollouts),), aborted=()), view=make.view())
     assert list(remembered(part).values()) == [["g/3", "g/4"]]
     other = make.group_of([make.rollout(7, of=make.prompt("b"))])
     part.observe(Harvest(step=1, groups=(other,), aborted=()), view=make.view())
     assert list(remembered(part).values()) == [["g/7"]], "the prompt solved longest ago goes"
+    first = make.group_of([make.rollout(8, of=make.prompt("c"), notes={"hint": 0.5})])
+    part.observe(Harvest(step=2, groups=(first,), aborted=()), view=make.view())
+    assert list(remembered(part).values()) == [["g/8"]], "a hint was asked for, and none known"
 
 
 def ran(updates: int = 8, **changes: Any) -> tuple[Any, list[Any]]:
@@ -52,7 +58,7 @@ def test_groups_all_wrong_go_on_from_the_beginning_of_a_right_answer() -> None:
                     fits = [k for k in known if k[:taken] == prefix]
                     assert any(taken == min(-int(-share * len(k) // 1), len(k) - 1) for k in fits)
         for r in (r for g in batch.groups for r in g.rollouts):
-            if r.reward == 1 and "hint" not in r.notes:
+            if r.reward == 1 and r.mask_T.all():
                 right.setdefault(r.prompt.id, []).append(r.tokens_T.tolist())
     assert seen == batches[-1].metrics["generate/restarted"] > 3
     assert pipeline.tokens()["remainder"] == 0

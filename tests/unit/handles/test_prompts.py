@@ -14,14 +14,17 @@ def _view(num_train: int) -> Any:
 
 
 @over(("num_train", "num", "found"), [(20, 8, 8), (20, 20, 20), (5, 8, 5), (1, 3, 1)])
-def test_candidates_are_different_prompts_and_the_first_repeat_is_put_back(
+def test_candidates_are_different_prompts_and_repeats_are_put_back(
     num_train: int, num: int, found: int
 ) -> None:
     view = _view(num_train)
-    taken = candidates(view, num=num, least=1)
-    assert len({p.id for p in taken}) == len(taken) == found
-    everything = [*taken, *view.draw(3 * num_train - found)]
-    assert set(Counter(p.id for p in everything).values()) == {3}
+    taken: list[Any] = []
+    for _ in range(5):  # also where an epoch ends between them
+        own = candidates(view, num=num, least=1)
+        assert len({p.id for p in own}) == len(own) == found
+        taken += own
+    everything = [*taken, *view.draw(9 * num_train - len(taken))]
+    assert set(Counter(p.id for p in everything).values()) == {9}
 
 
 def test_a_batch_larger_than_the_training_set_repeats_prompts() -> None:
@@ -34,6 +37,9 @@ def test_the_training_set_is_every_prompt_once_in_the_order_of_the_stream() -> N
     assert [p.id for p in found.prompts] == [p.id for p in _view(11).draw(11)]
     assert copy.deepcopy(found) is found
     assert len({p.id for p in view.draw(11)}) == 11
+    begun = _view(11)
+    begun.draw(4)
+    assert len(training_set(begun).prompts) == 11, "also where some were drawn before"
 
 
 def test_a_visit_counts_scored_rollouts_of_this_update_alone() -> None:

@@ -302,6 +302,9 @@ def test_the_samples_of_a_job_go_on_from_what_it_brings_and_then_begin() -> None
 
     group = made(all_of_them, resume=(partial,)).group
     assert group.rollouts[0].spans[0] == partial.spans[0] and len(group.rollouts) == 3
+    hot = Sampling(max_tokens=6, temperature=2.0)
+    group = made(all_of_them, resume=(partial,), sampling=hot).group
+    assert [r.notes.get("temperature") for r in group.rollouts] == [2.0] * 3
 
 
 @over("breaks", [False, True])

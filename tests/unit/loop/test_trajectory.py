@@ -562,7 +562,8 @@ def test_a_partial_rollout_goes_on_and_is_judged_at_its_end() -> None:
     assert under.rollout().sampled_under == make.CODEC.prompt("9="), "what it goes on under"
     plain = opened(Ground())
     plain.resume(make.rollout(finish=FinishReason.ABORTED, sampled_under=(1, 2)))
-    assert plain.rollout().sampled_under == (1, 2), "what it began under"
+    for own in (plain, plain.fork(2)):
+        assert own.rollout().sampled_under == (1, 2), "what it began under"
 
 
 def test_tokens_that_another_request_began_in_the_middle_are_no_one_s_doing() -> None:

@@ -64,6 +64,9 @@ def test_the_engines_cost_is_recovered_and_the_run_plays_again(tmp_path: Path) -
     replayed = pyarrow.Table.from_pylist([{**row, "origin": "replay"} for row in rows])
     parquet.write_table(replayed, file)
     assert calibrate(run).updates == 5, "an update that sampled nothing has no lengths"
+    parquet.write_table(pyarrow.Table.from_pylist([{**row, "fork_at": 3} for row in rows]), file)
+    (doubt,) = calibrate(run).doubts
+    assert doubt.startswith("rollouts are branches of others")
 
 
 def test_the_sub_stages_of_a_step_are_its_measured_seconds(tmp_path: Path) -> None:
@@ -80,7 +83,12 @@ def test_the_sub_stages_of_a_step_are_its_measured_seconds(tmp_path: Path) -> No
     before = [[], *([n["stage"]["name"]] for n in nodes[:-1])]
     assert [n["stage"]["needs"] for n in nodes] == before, "one after the other"
     assert picture.read_bytes().startswith(b"\x89PNG")
-    assert "rollouts a pass" in gfcr("simulate", "jigsaw", "--graph", run).stdout
+    said = gfcr("simulate", "jigsaw", "--graph", run).stdout
+    assert "rollouts a pass" in said and "DO NOT TRUST" not in said
+    file = RunFolder(run).updates[3]
+    rows = [{**row, "fork_at": 3} for row in parquet.read_table(file).to_pylist()]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), file)
+    assert "DO NOT TRUST" in gfcr("simulate", "jigsaw", "--graph", run).stdout
 
 
 def test_quantiles_that_are_the_same_part_two_bands() -> None:
