@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from types import SimpleNamespace
 from typing import Any
 
+from gfcr.engine.base import Delta, Engine
 from gfcr.engine.fake import Fake, FakeEngine
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.generate.sample import Sample
@@ -162,6 +163,28 @@ class Generates(Generate):
 def aborts(*names: str) -> Told:
     """A Watcher that aborts the rollouts of those names at their first token."""
     return Told(hook="watch", answer=lambda t: Abort(reason="enough") if t.name in names else None)
+
+
+class Hasty:
+    """An engine whose steps bring four tokens of a request, as accepted drafts do."""
+
+    def __init__(self, inner: Engine) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def step(self) -> list[Delta]:
+        came: dict[str, Delta] = {}
+        for delta in (d for _ in range(4) for d in self._inner.step()):
+            last = came.get(
+                delta.request_id,
+                Delta(request_id=delta.request_id, tokens=(), logprobs=(), version=0),
+            )
+            came[delta.request_id] = replace(
+                delta, tokens=last.tokens + delta.tokens, logprobs=last.logprobs + delta.logprobs
+            )
+        return [*came.values()]
 
 
 # ---------------------------------------------------------------- runs

@@ -1,4 +1,4 @@
-"""Where a rollout has written the text that begins its answer."""
+"""Where a rollout has written a text: that begins its answer, or that ends its turn."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -18,3 +18,14 @@ def begins(marker: str, *, tokens: Sequence[int], view: View) -> int | None:
         places = range(len(own))
         found.append(bisect_right(places, begin, key=lambda at: len(view.decode(own[:at]))) - 1)
     return min(found, default=None)
+
+
+def before(stop: str, *, tokens: Sequence[int], view: View) -> str | None:
+    """Returns the text before a stop that the last token completes; None where it completes none.
+
+    That is the stop's own token, one of several that spell it, or one with more text behind it.
+    """
+    text, known = view.decode(tokens), len(view.decode(tokens[:-1]))
+    if (at := text.find(stop, max(0, known + 1 - len(stop)))) >= 0:
+        return text[:at]
+    return text if tuple(tokens[-1:]) == view.encode(stop) else None

@@ -7,7 +7,8 @@ from typing import Annotated, Any, ClassVar, Final
 from annotated_types import Len
 
 from gfcr import registry
-from gfcr.errors import ConfigError, TaskError
+from gfcr.errors import TaskError
+from gfcr.generate._markers import before
 from gfcr.generate.tools.base import Call, Over, Tool, ToolError
 from gfcr.generate.tools.calculator import Calculator
 from gfcr.stages import Generate, Session, Trajectory
@@ -27,7 +28,7 @@ class TakesTurns(Generate):
     tool: Tool = field(default_factory=Calculator)
     """A file in `gfcr/generate/tools`, with its settings."""
     stop: Annotated[str, Len(1, 200)] = "="
-    """Calls the tool; one token of the model's vocabulary."""
+    """Calls the tool: a text, or one special token of the model's vocabulary."""
     max_turns: Count = 16
     observation: Text = "{answer}"
     """What is appended, such as `\\n<tool_response>\\n{answer}\\n</tool_response>\\n`."""
@@ -41,13 +42,7 @@ class TakesTurns(Generate):
 
     def check(self, encode: Callable[[str], Sequence[int]]) -> None:
         encode(self._shown(self.error))
-        tokens = encode(self.stop)
-        # A request stops at single token ids: a text of two would stop it at either of them.
-        if len(tokens) != 1:
-            raise ConfigError(
-                f"{self._name}.stop={self.stop!r} is {len(tokens)} tokens in the model's "
-                "vocabulary: give a text of one token."
-            )
+        encode(self.stop)
         self.tool.check()
 
     def metrics(self) -> dict[str, float]:
@@ -56,7 +51,8 @@ class TakesTurns(Generate):
 
     async def ask(self, trajectory: Trajectory, *, session: Session) -> None:
         """Appends what the tool says of a trajectory that has called it."""
-        text, tool = session.view.decode(trajectory.tokens).removesuffix(self.stop), self.tool
+        text, tool = before(self.stop, tokens=trajectory.tokens, view=session.view), self.tool
+        assert text is not None, "it has not called"
         # Its own copy: a tool in a thread must not write to notes that the loop reads.
         call = Call(text=text, prompt=session.job.prompt, held=held(trajectory))
         self.calls += 1

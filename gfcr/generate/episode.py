@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, final
 
 from annotated_types import Len
 
-from gfcr.errors import ConfigError, TaskError, shown
+from gfcr.errors import TaskError, shown
 from gfcr.generate._scenes import EpisodeLost, Scenes
 from gfcr.generate.environments.base import Environment, Observation, World
 from gfcr.generate.environments.hosted import Hosted
@@ -48,8 +48,8 @@ class Episode(Generate):
     environment: Environment = field(default_factory=ToolCall)
     """`tool_call`, `trl`, `openenv`, or a class of yours, `package.module:Class`."""
     stop: Annotated[str, Len(0, 200)] = "="
-    """Ends an action; one token of the model's vocabulary. Empty is the end of sequence: each turn
-    is then a message, and only the environment ends the episode."""
+    """Ends an action: a text, or one special token. Empty is the end of sequence: each turn is then
+    a message, and only the environment ends the episode."""
     template: Annotated[Text, Len(13, 10_000)] = "{observation}"
     """How an observation joins the text; for a chat model with the ends of its turns around it."""
     max_turns: Count = 16
@@ -65,12 +65,7 @@ class Episode(Generate):
     def check(self, encode: Callable[[str], Sequence[int]]) -> None:
         self.environment.check()
         encode(self.template.replace("{observation}", ""))
-        tokens = encode(self.stop) if self.stop else ()
-        if self.stop and len(tokens) != 1:
-            raise ConfigError(
-                f"episode.stop={self.stop!r} is {len(tokens)} tokens in the model's vocabulary: "
-                "give a text of one token, or none for the end of sequence."
-            )
+        encode(self.stop)
 
     def rollouts(self, num_samples: int) -> int:
         return num_samples * self._most
@@ -105,16 +100,15 @@ class Episode(Generate):
         view, prompt = session.view, session.job.prompt
         # The prompt alone is the seed: all episodes of a group begin in the same state, so that
         # their outcomes differ by what the policy did.
-        stop, seed = view.encode(self.stop) if self.stop else (), view.rng("episode", prompt.id)
-        number = int(seed.integers(2**31))
+        number = int(view.rng("episode", prompt.id).integers(2**31))
         first = await _seen(lambda w: w.begin(prompt, seed=number), hosted, session)
         if first.done:
             raise EpisodeLost(f"the episode was over before the policy acted ({first.reason})")
         scenes.begin(first)
         for turn in range(1, self.max_turns + 1):
             final = turn == self.max_turns
-            wait = scenes.now.sample(stop=() if final else stop, ends=bool(self.stop))
-            sampled = await wait
+            stop = "" if final else self.stop
+            sampled = await scenes.now.sample(stop=stop, ends=bool(self.stop))
             action = view.decode(sampled.tokens)
             if not sampled.stopped or sampled.ended:
                 return action

@@ -1,9 +1,9 @@
 """Multi-turn rollouts: the policy calls a tool, whose answer joins its text."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, final
 
+from gfcr.generate._markers import before
 from gfcr.generate._turns import TakesTurns
 from gfcr.stages import Session, Trajectory
 
@@ -33,20 +33,18 @@ class MultiTurn(TakesTurns):
     resumes: ClassVar[bool] = True
 
     async def run(self, session: Session) -> None:
-        stop = session.view.encode(self.stop)
         opened = [session.open(index) for index in range(session.job.num_samples)]
-        await session.gather(*(self._converse(t, stop=stop, session=session) for t in opened))
+        await session.gather(*(self._converse(t, session=session) for t in opened))
 
-    async def _converse(
-        self, trajectory: Trajectory, *, stop: Sequence[int], session: Session
-    ) -> None:
+    async def _converse(self, trajectory: Trajectory, *, session: Session) -> None:
         # A resumed rollout may have been cut while its tool was at work.
         sampled = trajectory.finish is None and trajectory.mask[-1:] == [True]
-        asked = sampled and trajectory.tokens[-1] in stop
+        called = before(self.stop, tokens=trajectory.tokens, view=session.view)
+        asked = sampled and called is not None
         # The count lies in the notes, which a rollout that is resumed brings along.
         while trajectory.notes.get("tool_calls", 0) < self.max_turns - 1:
             if not asked:
-                turn = await trajectory.sample(stop=stop)
+                turn = await trajectory.sample(stop=self.stop)
                 if turn.ended or not turn.stopped:  # a Watcher may cap the request alone
                     return
             await self.ask(trajectory, session=session)

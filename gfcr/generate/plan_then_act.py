@@ -40,7 +40,7 @@ class PlanThenAct(Generate):
     template: Text = "{prompt}"
     """Suits the demo, whose first step stands for a plan; for models of prose, ask for one."""
     ends: Text = ","
-    """Text whose last token ends a plan, and belongs to it."""
+    """Text that ends a plan, and belongs to it; or one special token."""
     act: Text = ""
     """What comes between plan and answer, such as `Answer:` on a line of its own."""
     plan_tokens: Count = 64
@@ -83,10 +83,7 @@ class PlanThenAct(Generate):
             await self._alone(range(first, first + num), session=session)
             return
         trajectory = session.open(first, prompt=asked)
-        # A request stops at single token ids, so the last token of `ends` alone ends a plan.
-        done = await trajectory.sample(
-            max_tokens=self.plan_tokens, stop=view.encode(self.ends)[-1:]
-        )
+        done = await trajectory.sample(max_tokens=self.plan_tokens, stop=self.ends)
         if done.ended:
             self.unplanned += 1
             await self._alone(range(first + 1, first + num), session=session, prompt=asked)

@@ -63,10 +63,10 @@ class ToolTree(TakesTurns):
 
     async def _go_on(self, live: list[Trajectory], *, room: int, session: Session) -> int:
         """Takes turns until all have ended; returns how many branched off."""
-        stop, left, new = session.view.encode(self.stop), room, list[Trajectory]()
+        left, new = room, list[Trajectory]()
         while live := [path for path in live if path.finish is None]:
             starts = {id(path): len(path.tokens) for path in live}
-            told = await session.gather(*(p.sample(stop=self._stop(p, stop)) for p in live))
+            told = await session.gather(*(p.sample(stop=self._stop(p)) for p in live))
             calling = [p for p, t in zip(live, told, strict=True) if t.stopped and not t.ended]
             judged = [p for p in live if not any(p is path for path in new)]
             unsure = [p for p in judged if self._is_unsure(p, starts[id(p)])]
@@ -77,9 +77,9 @@ class ToolTree(TakesTurns):
             live = [*calling, *new]
         return room - left
 
-    def _stop(self, path: Trajectory, stop: tuple[int, ...]) -> tuple[int, ...]:
+    def _stop(self, path: Trajectory) -> str | tuple[int, ...]:
         """Returns the stop; none in the last turn, so that the policy can still finish."""
-        return stop if path.notes.get("tool_calls", 0) < self.max_turns - 1 else ()
+        return self.stop if path.notes.get("tool_calls", 0) < self.max_turns - 1 else ()
 
     def _is_unsure(self, path: Trajectory, at: int) -> bool:
         """Not where it has no answer behind it, or nothing was sampled behind that."""

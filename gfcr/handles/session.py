@@ -50,10 +50,11 @@ class Trajectory(Protocol):
         ...
 
     def sample(
-        self, *, max_tokens: int | None = None, stop: Sequence[int] = (), ends: bool = True
+        self, *, max_tokens: int | None = None, stop: str | Sequence[int] = (), ends: bool = True
     ) -> Awaitable["Sampled"]:
-        """Continues by sampling until end-of-sequence, a stop token or the cap.
+        """Continues by sampling until end-of-sequence, a stop or the cap.
 
+        A stop is a text, whichever tokens spell it, or one of several tokens. Its last token stays.
         `max_tokens` bounds this call; the job's cap bounds the whole trajectory in any case. With
         `ends=False` end-of-sequence ends this call alone, as a turn of a conversation.
         """
@@ -108,7 +109,7 @@ class Sampled:
 
     tokens: tuple[int, ...]
     stopped: bool
-    """Whether end-of-sequence or a stop token came, rather than a cap."""
+    """Whether end-of-sequence or a stop came, rather than a cap."""
     ended: bool
     """Whether the trajectory can go no further: end-of-sequence, a cap or a Watcher."""
 

@@ -14,7 +14,7 @@ from gfcr.loop.checks import flaw
 from gfcr.loop.columns import Columns
 from gfcr.loop.coroutine import Pending
 from gfcr.loop.floor import Origin
-from gfcr.loop.stops import ends_at, text_of
+from gfcr.loop.stops import ends_at, parted, text_of
 from gfcr.process.phase import NOW
 from gfcr.seeds import seed_of
 from gfcr.stages import BATCH_FULL, Sampled
@@ -59,7 +59,7 @@ class LiveTrajectory(Columns):
         self._wait: Pending[Sampled] | None = None
         self._from = self._until = self._since = 0
         """Tokens at which the continuation begins, must end, and an earlier update had begun it."""
-        self._stops: tuple[int, ...] = ()
+        self._stops, self._stop_text = tuple[int, ...](), ""
         self._ends = True
         siblings.append(self)
 
@@ -73,7 +73,7 @@ class LiveTrajectory(Columns):
         return tuple(self._siblings)
 
     def sample(
-        self, *, max_tokens: int | None = None, stop: Sequence[int] = (), ends: bool = True
+        self, *, max_tokens: int | None = None, stop: str | Sequence[int] = (), ends: bool = True
     ) -> Pending[Sampled]:
         assert self._wait is None, "a trajectory samples one continuation at a time"
         wait, self._from = Pending[Sampled](owner=self), len(self.tokens)
@@ -84,7 +84,8 @@ class LiveTrajectory(Columns):
             wait.resolve(self._sampled())
             return wait
         room = self._room if max_tokens is None else min(self._room, max_tokens)
-        self._until, self._stops, self._ends = self._from + room, tuple(stop), ends
+        self._until, self._ends = self._from + room, ends
+        self._stops, self._stop_text = parted(stop, codec=self._origin.floor.codec)
         self._wait = wait
         self._origin.floor.traffic.submit(self)
         return wait
@@ -170,24 +171,23 @@ class LiveTrajectory(Columns):
 
         Tokens behind it, which a step that verifies drafts may bring, are nobody's.
         """
-        floor = self._origin.floor
-        at = ends_at(self.tokens, new=new, sampling=self.sampling, codec=floor.codec)
-        if at is None:
+        floor, stops = self._origin.floor, (*self.sampling.stop, self._stop_text)
+        if (found := ends_at(self.tokens, new=new, stops=stops, codec=floor.codec)) is None:
             return False
+        at, stop = found
         floor.ledger.settle([self._take_back(len(self.tokens) - at)], bin=ABORTED)
         floor.traffic.withdraw(self)
-        self.close_request(FinishReason.STOP, at_stop=True)
+        self.close_request(FinishReason.STOP, ends=stop in self.sampling.stop)
         return True
 
-    def close_request(self, finish: FinishReason, *, at_stop: bool = False) -> None:
-        """Ends the continuation, which has finished, and resumes whoever awaits it."""
+    def close_request(self, finish: FinishReason, *, ends: bool | None = None) -> None:
+        """Ends the continuation, by a stop of the rollout if `ends`, and resumes who awaits it."""
         self.stopped = finish == FinishReason.STOP
-        ends = (self._origin.floor.codec.eos_id, *self.sampling.stop_token_ids)
-        # Models have several ends of sequence, of which a tokenizer names one: what else has ended
-        # a request is another.
-        turns = {*self._stops}.difference(ends)
-        ended = at_stop or (bool(self.tokens) and self.tokens[-1] not in turns)
-        if self._ends and self.stopped and ended:
+        if ends is None:
+            last = (self._origin.floor.codec.eos_id, *self.sampling.stop_token_ids)
+            # What else has ended a request is an end of sequence that no tokenizer names.
+            ends = bool(self.tokens) and self.tokens[-1] not in {*self._stops}.difference(last)
+        if self._ends and self.stopped and ends:
             self._end(FinishReason.STOP)
         elif not self.stopped and self._room <= 0:
             self._end(FinishReason.LENGTH)

@@ -43,8 +43,8 @@ class _Calls(World):
         return Observation()
 
     def act(self, action: str) -> Observation:
+        said = self._text + (action.partition(self.stop)[0] if self.stop else action)
         self._text += action
-        said = self._text.removesuffix(self.stop)
         try:
             answer = self._tool.answer(Call(text=said, prompt=self._prompt, held=self._held))
         except ToolError:

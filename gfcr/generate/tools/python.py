@@ -23,7 +23,7 @@ class Python(Tool):
     have `most_chars` characters and `...` at most. It sees the standard library, no file of ours,
     no network and nothing of an earlier call.
 
-    Give the part that calls it a stop text that is one token and in no program, such as
+    Give the part that calls it a stop text that is in no program, such as
     `</tool_call>` with a Qwen model. Each call starts a process, a tenth of a second and up. Where
     the sandbox itself fails, the rollout is unscorable.
     """

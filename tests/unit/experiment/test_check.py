@@ -114,10 +114,6 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"trainer": TRL, "sampling": {"temperature": 0}},
         r"sampling\.temperature=0 is not allowed in training",
     ),
-    "a stop text of several tokens": (
-        {"strategy": {"name": "multi_turn", "generate": {"stop": "##"}}},
-        r"multi_turn\.stop='##' is 2 tokens",
-    ),
 }
 
 

@@ -25,7 +25,7 @@ from gfcr.stages import Cap
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Rollout, RolloutBatch, Span
 from tests.cases import over
-from tests.loops import Told
+from tests.loops import Hasty, Told
 from tests.tools import Counts, CountsSlowly, said
 
 WORKED = {"": "3+9=", "3+9=12": ",12-4=", "3+9=12,12-4=8": "#8"}
@@ -37,7 +37,7 @@ def completion(request: Request) -> str:
 
 
 def ran(text_of: Any = lambda r: WORKED[completion(r)], **knobs: Any) -> tuple[Any, RolloutBatch]:
-    changes = {k: knobs.pop(k) for k in ("max_tokens", "prompts") if k in knobs}
+    changes = {k: knobs.pop(k) for k in ("max_tokens", "prompts", "on") if k in knobs}
     plan = strategies.load("multi_turn", **{"group_size": 2, **knobs})
     pipeline = make.pipeline(plan, script=make.scripted(text_of), **{"prompts": 2, **changes})
     return pipeline, pipeline.next_batch()
@@ -220,8 +220,16 @@ def test_settings_are_checked() -> None:
         MultiTurn(observation="x")
     with pytest.raises(ConfigError, match="max_turns=0"):
         MultiTurn(max_turns=0)
-    with pytest.raises(ConfigError, match=r"multi_turn.stop='#=' is 2 tokens"):
-        MultiTurn(stop="#=").check(list)
+
+
+@over("on", [lambda engine: engine, Hasty])
+def test_a_stop_text_of_several_tokens_calls_the_tool(on: Any) -> None:
+    told = {"": "3+9==77", "3+9==12": "#8"}  # what one step brings behind it is nobody's
+    pipeline, batch = ran(lambda r: told[completion(r)], generate={"stop": "=="}, on=on)
+    for rollout in (s.rollout for s in batch.samples):
+        assert rollout.text == "3+9==12#8" and rollout.notes["tool_calls"] == 1
+        assert rollout.mask_T.sum() == len(rollout) - 2
+    assert pipeline.tokens()["remainder"] == 0 and gone_on("3+9==", stop="==").text == "3+9==12#8"
 
 
 def gone_on(
@@ -240,7 +248,7 @@ def gone_on(
         finish=FinishReason.ABORTED,
         notes=notes or ({"tool_calls": calls} if calls else {}),
     )
-    words = {**WORKED, "3=": "#2", "3==": "#1", "3+9=12,12-4=0,2": "1="}
+    words = {**WORKED, "3+9==12": "#8", "3=": "#2", "3==": "#1", "3+9=12,12-4=0,2": "1="}
     script = make.scripted(lambda request: words[completion(request)])
     engine = FakeEngine(Fake(), seed=7, script=script)
     floor = Floor(engine=engine, codec=make.CODEC, desk=Desk(make.CoinTask()), seed=0)

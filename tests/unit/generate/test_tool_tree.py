@@ -131,5 +131,3 @@ def test_speed_does_not_decide_who_branches(monkeypatch: pytest.MonkeyPatch) -> 
 def test_settings_are_checked() -> None:
     with pytest.raises(ConfigError, match=r"ToolTree\.beam=1 is not allowed"):
         ToolTree(beam=1)
-    with pytest.raises(ConfigError, match=r"tool_tree\.stop='#=' is 2 tokens"):
-        ToolTree(stop="#=").check(list)

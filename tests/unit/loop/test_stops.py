@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,13 @@ from transformers import PreTrainedTokenizerFast
 from transformers.generation.stopping_criteria import StopStringCriteria
 from vllm.v1.engine.detokenizer import check_stop_strings
 
-from gfcr.engine.base import Delta, Engine
 from gfcr.errors import ConfigError
-from gfcr.loop.stops import ends_at, text_of
+from gfcr.loop.stops import ends_at, parted, text_of
 from gfcr.strategy import load
 from gfcr.tasks.codec import HfCodec
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Rollout, Sampling
+from tests.loops import Hasty
 
 TEXTS = ["Question: é", "\nQuestion", "a b\n\nc", "Äpfel, ##", "Answer:\n", "####"]
 STOPS = ["\n", "Question:", "\n\n", "##", "é", " b", "ÄÄ", "n:a", "b\n"]
@@ -72,9 +72,10 @@ def test_stops_are_those_of_vllm_and_transformers(tokenizer: Path) -> None:
         each = [
             n
             for n in range(1, len(tokens) + 1)
-            if ends_at(tokens[:n], new=1, sampling=sampling, codec=codec)
+            if ends_at(tokens[:n], new=1, stops=stops, codec=codec)
         ]
-        at_once = ends_at(tokens, new=len(tokens), sampling=sampling, codec=codec)
+        found = ends_at(tokens, new=len(tokens), stops=stops, codec=codec)
+        at_once = found and found[0]
         assert (each[0] if each else None) == at_once == (theirs[0] if theirs else None)
         criterion = StopStringCriteria(codec._tokenizer, list(stops))
         ids = [torch.tensor([tokens[:n]]) for n in range(1, len(tokens) + 1)]
@@ -84,6 +85,15 @@ def test_stops_are_those_of_vllm_and_transformers(tokenizer: Path) -> None:
             met += 1
             assert text_of(tokens[: theirs[0]], sampling=sampling, codec=codec) == theirs[1]
     assert 100 < met < 200
+
+
+def test_a_stop_of_a_turn_is_a_text_or_a_special_token(tokenizer: Path) -> None:
+    codec = HfCodec(tokenizer)
+    (line,), eos = codec.encode("\n"), codec.encode("<eos>")
+    assert parted("\n", codec=codec) == ((line,), "\n") and parted("", codec=codec) == ((), "")
+    assert parted("</x>", codec=codec) == ((), "</x>") and parted("<eos>", codec=codec) == (eos, "")
+    with pytest.raises(ConfigError, match="is 2 tokens, special ones among them"):
+        parted("<eos>\n", codec=codec)
 
 
 def ran(sampling: Sampling) -> Any:
@@ -118,28 +128,6 @@ def test_tokens_behind_a_stop_are_never_trained_and_counted(included: bool) -> N
     assert sum(pipeline.tokens().values()) == 2 * pipeline.tokens()["generated"]
 
 
-class Hasty:
-    """An engine whose steps bring four tokens of a request, as accepted drafts do."""
-
-    def __init__(self, inner: Engine) -> None:
-        self._inner = inner
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    def step(self) -> list[Delta]:
-        came: dict[str, Delta] = {}
-        for delta in (d for _ in range(4) for d in self._inner.step()):
-            last = came.get(
-                delta.request_id,
-                Delta(request_id=delta.request_id, tokens=(), logprobs=(), version=0),
-            )
-            came[delta.request_id] = replace(
-                delta, tokens=last.tokens + delta.tokens, logprobs=last.logprobs + delta.logprobs
-            )
-        return [*came.values()]
-
-
 def test_what_a_step_brings_behind_a_stop_is_aborted() -> None:
     says = make.CODEC.encode("12345678")
     pipeline = make.pipeline(load("grpo"), script=lambda request: says, on=Hasty)
@@ -153,7 +141,7 @@ def test_what_a_step_brings_behind_a_stop_is_aborted() -> None:
 def test_a_stop_that_was_complete_before_ends_nothing() -> None:
     sampling = Sampling(stop=("45",))
     told = make.CODEC.encode("12345")
-    assert ends_at((*told, 9), new=1, sampling=sampling, codec=make.CODEC) is None
+    assert ends_at((*told, 9), new=1, stops=sampling.stop, codec=make.CODEC) is None
     assert text_of((*told, 9), sampling=sampling, codec=make.CODEC) == "123455"
 
 

@@ -96,7 +96,10 @@ def test_tests_that_cannot_test_are_unscorable() -> None:
     ):
         unsuited = UnitTests().verify(f"{own}def f(g): return g(1)", answer=tests)
         assert unsuited.reward is None and "unsuited" in str(unsuited.error), tests
-    local = "def same(M, g):\n    assert f is not None\n    assert M == f(g)\nsame(1, 1)\ntry:\n    f()\nexcept TypeError as E:\n"
+    local = (
+        "def same(M, g):\n    assert f is not None\n    assert M == f(g)\nsame(1, 1)\n"
+        "try:\n    f()\nexcept TypeError as E:\n"
+    )
     assert UnitTests().verify("def f(x): return x", answer=f"{local}    assert E != 3").reward == 1
     for answer in ("no tests", "x = 1", "{}", "[]", '{"inputs": ["1"], "outputs": []}', "12"):
         verdict = UnitTests().verify(RIGHT, answer=answer)
