@@ -4,6 +4,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from gfcr import strategy as strategies
 from gfcr.engine.base import Request
 from gfcr.engine.fake import Fake, FakeEngine
 from gfcr.errors import ConfigError, TaskError
+from gfcr.generate._markers import before
 from gfcr.generate.multi_turn import MultiTurn
 from gfcr.generate.tools.base import Call, Tool, ToolError
 from gfcr.loop.floor import Floor
@@ -220,6 +222,29 @@ def test_settings_are_checked() -> None:
         MultiTurn(observation="x")
     with pytest.raises(ConfigError, match="max_turns=0"):
         MultiTurn(max_turns=0)
+
+
+def test_a_turn_has_ended_where_its_last_token_completes_the_stop() -> None:
+    def text(of: str, stop: str) -> str | None:
+        return before(stop, tokens=make.CODEC.encode(of), view=make.view())
+
+    assert [text("3==", "=="), text("3=", "=")] == ["3", "3"]
+    assert [text("3=5", "="), text("3=", "==")] == [None, None]
+    special: Any = SimpleNamespace(
+        decode=lambda tokens: "".join(t for t in tokens if t != "<end>"),
+        encode=lambda _: ("<end>",),
+    )
+    assert before("<end>", tokens=["a", "<end>"], view=special) == "a"
+    assert before("<end>", tokens=["a", "b"], view=special) is None
+
+
+def test_a_stop_of_the_run_ends_the_rollout_and_not_a_turn() -> None:
+    pipeline = make.pipeline(strategies.load("multi_turn"), script=make.scripted(lambda r: "3+9#="))
+    pipeline.sampling = replace(pipeline.sampling, stop=("#",))
+    rollouts = [r for g in pipeline.next_batch().groups for r in g.rollouts]
+    assert {(r.text, r.finish, r.notes.get("tool_calls", 0)) for r in rollouts} == {
+        ("3+9", FinishReason.STOP, 0)
+    }
 
 
 @over("on", [lambda engine: engine, Hasty])

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,16 @@ def test_a_stop_of_a_turn_is_a_text_or_a_special_token(tokenizer: Path) -> None:
     assert parted("</x>", codec=codec) == ((), "</x>") and parted("<eos>", codec=codec) == (eos, "")
     with pytest.raises(ConfigError, match="is 2 tokens, special ones among them"):
         parted("<eos>\n", codec=codec)
+
+
+def test_the_last_letter_of_a_stop_may_come_in_parts_or_be_no_text_of_its_own(
+    tokenizer: Path,
+) -> None:
+    codec = HfCodec(tokenizer)
+    first, last = codec.encode("ß")
+    assert ends_at((first, last), new=1, stops=("ß",), codec=codec) == (2, "ß")
+    strips: Any = SimpleNamespace(decode=lambda tokens: "".join(tokens).lstrip())
+    assert ends_at(("a", " "), new=1, stops=("a ",), codec=strips) == (2, "a ")
 
 
 def ran(sampling: Sampling) -> Any:
