@@ -1,5 +1,6 @@
 """Weight files for servers: all weights at each sync, or the delta to the last sync."""
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,8 +8,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, final
 
 from gfcr.engine.weights_delta import decode, encode
-from gfcr.engine.weights_file import digest_of, packed, read, write
 from gfcr.errors import EngineError
+from gfcr.values.disk import replacing
 
 if TYPE_CHECKING:
     import torch
@@ -43,7 +44,7 @@ class Synced:
             return {"path": str(self.delta), "digest": self.digest, "base": self.base, "keep": True}
         with _WRITING:  # servers are told side by side
             if not self.path.exists():
-                write(self.path, data=self.data)
+                _write(self.path, data=self.data)
         return {"path": str(self.path), "digest": self.digest, "base": "", "keep": self.keep}
 
     def remove(self) -> None:
@@ -76,12 +77,12 @@ class Outbox:
     def pack(self, tensors: "Iterable[tuple[str, torch.Tensor]]", *, version: int) -> Synced:
         """Packs tensors by checkpoint name as the next version, and deletes the version before."""
         named = {name: self._served(tensor) for name, tensor in tensors}
-        data = packed(named.items())
+        data = _packed(named.items())
         before, place = self.last, self._folder / f"{self._name}-{version}.safetensors"
         delta = self._delta(named, version=version) if before and self._held else None
         made = Synced(
             version=version,
-            digest=digest_of(data),
+            digest=_digest_of(data),
             path=place,
             data=data,
             base=before.digest if before and delta else "",
@@ -105,8 +106,8 @@ class Outbox:
     def _delta(self, named: "Mapping[str, torch.Tensor]", *, version: int) -> Path:
         made = encode(self._held, after=named)
         path = self._folder / f"delta-{version}.safetensors"
-        data = packed(made.tensors.items())
-        write(path, data=data)
+        data = _packed(made.tensors.items())
+        _write(path, data=data)
         self.sent_bytes += len(data)
         self.changed += made.changed
         return path
@@ -129,18 +130,18 @@ def received(
         base: the weights that the delta applies to; None if the file has all weights.
 
     Raises:
-        EngineError: the result does not have the digest.
+        EngineError: the file cannot be read, or the result does not have the digest.
     """
     from safetensors.torch import load
 
-    data = read(path)
+    data = _read(path)
     if base is None:
-        if digest_of(data) != digest:
+        if _digest_of(data) != digest:
             raise EngineError(f"weights {path} are not those that were written: sync them again.")
         return load(data)
     try:
         found = decode(base, delta=load(data))
-        whole = digest_of(packed(found.items()))
+        whole = _digest_of(_packed(found.items()))
     except Exception as error:
         raise EngineError(
             f"delta {path} does not fit the weights that are here: {error}"
@@ -148,3 +149,29 @@ def received(
     if whole != digest:
         raise EngineError(f"delta {path} does not give the weights that were written.")
     return found
+
+
+def _packed(tensors: "Iterable[tuple[str, torch.Tensor]]") -> bytes:
+    """Packs tensors by checkpoint name as a safetensors file, deterministically."""
+    from safetensors.torch import save
+
+    return save({name: tensor.detach().contiguous().cpu() for name, tensor in tensors})
+
+
+def _digest_of(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _write(path: Path, *, data: bytes) -> None:
+    with replacing(path) as partial:
+        partial.write_bytes(data)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise EngineError(
+            f"weights {path} cannot be read ({error}): the server needs the folder that the run "
+            "writes them to, under the same path."
+        ) from error
