@@ -17,7 +17,7 @@ from gfcr.errors import ConfigError
 from gfcr.launch import slowdowns
 from gfcr.launch.base import Job, JobEnd, Launcher, Watch
 from gfcr.launch.lending import Lender, Lent, even
-from gfcr.launch.process import Forks, TrialProcess, first_free, is_taken, libraries_of
+from gfcr.launch.process import Forks, TrialProcess, ended, first_free, libraries_of
 from gfcr.process.cores import accelerated
 from gfcr.process.lease import Lease, rows
 from gfcr.values.ranges import Count, File
@@ -93,10 +93,7 @@ class Jigsaw(Launcher):
                     if (result := process.wait(0)) is not None:
                         del running[job.name]
                         lender.end(job.name)
-                        if is_taken(job, result):
-                            waiting.append(job)
-                        else:
-                            yield JobEnd(job=job, result=result)
+                        yield from ended(job, result, waiting=waiting)
                 while len(running) < most and (job := first_free(waiting)) is not None:
                     waiting.remove(job)
                     begin(job)

@@ -10,7 +10,7 @@ from annotated_types import Interval
 
 from gfcr.launch.base import Job, JobEnd, Launcher, Watch
 from gfcr.launch.cores import Machine, Share, largest, share
-from gfcr.launch.process import Forks, TrialProcess, first_free, is_taken, libraries_of
+from gfcr.launch.process import Forks, TrialProcess, ended, first_free, libraries_of
 
 _POLL_S = 0.5
 
@@ -52,7 +52,4 @@ class Local(Launcher):
                     if result is not None:
                         del running[job.name]
                         idle.append(cores)
-                        if is_taken(job, result):
-                            waiting.append(job)
-                        else:
-                            yield JobEnd(job=job, result=result)
+                        yield from ended(job, result, waiting=waiting)

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sysconfig
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from select import select
@@ -14,7 +14,7 @@ from typing import IO, Any, final
 
 from gfcr import registry
 from gfcr.errors import FolderInUse
-from gfcr.launch.base import Job
+from gfcr.launch.base import Job, JobEnd
 from gfcr.launch.child import LENT
 from gfcr.process.cores import accelerated
 from gfcr.process.environment import set_defaults
@@ -197,9 +197,12 @@ def first_free(waiting: Sequence[Job]) -> Job | None:
     return next((job for job in waiting if not is_locked(job.folder)), None)
 
 
-def is_taken(job: Job, result: Mapping[str, Any]) -> bool:
-    """Returns whether a trial did not run because another process does, begun meanwhile."""
-    return result.get("type") == FolderInUse.__name__ and is_locked(job.folder)
+def ended(job: Job, result: Mapping[str, Any], *, waiting: list[Job]) -> Iterator[JobEnd]:
+    """Yields a trial's end; one that another process had begun meanwhile is `waiting` again."""
+    if result.get("type") == FolderInUse.__name__ and is_locked(job.folder):
+        waiting.append(job)
+    else:
+        yield JobEnd(job=job, result=result)
 
 
 def _parse(text: str, *, log: Path, since: int, code: int) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from gfcr import registry
 from gfcr.code import optional
 from gfcr.errors import ConfigError, GfcrError, described
 from gfcr.launch.base import Job, JobEnd, Launcher, Watch
-from gfcr.launch.process import is_taken
+from gfcr.launch.process import ended
 from gfcr.launch.ray_server import Bundles
 from gfcr.launch.remote import absolute, look_at, run_trial, stamp
 from gfcr.tracking.lock import is_locked
@@ -80,11 +80,7 @@ class Ray(Launcher):
                     for ref in done:
                         job = tasks.pop(ref)
                         _release(ray, groups.pop(job.name))
-                        result = _result(ray, ref)
-                        if is_taken(job, result):
-                            waiting.append(job)
-                        else:
-                            yield JobEnd(job=job, result=result)
+                        yield from ended(job, _result(ray, ref), waiting=waiting)
             finally:
                 _cancel(ray, list(tasks))
                 for group in groups.values():

@@ -11,7 +11,7 @@ from annotated_types import Interval
 from gfcr.code import optional
 from gfcr.errors import ConfigError, GfcrError
 from gfcr.launch.base import Job, JobEnd, Launcher, Watch
-from gfcr.launch.process import is_taken
+from gfcr.launch.process import ended
 from gfcr.launch.remote import absolute, look_at, run_trial, stamp
 from gfcr.tracking.lock import is_locked
 from gfcr.values.ranges import Natural, Word
@@ -75,11 +75,7 @@ class Slurm(Launcher):
                 for job, submitted in held:
                     if submitted.done():
                         del queued[job.name]
-                        result = _result(submitted)
-                        if is_taken(job, result):
-                            waiting.append(job)
-                        else:
-                            yield JobEnd(job=job, result=result)
+                        yield from ended(job, _result(submitted), waiting=waiting)
         finally:
             _cancel(list(queued.values()))
 
