@@ -6,7 +6,6 @@ from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from math import isfinite
-from pathlib import Path
 from typing import Any
 
 from gfcr import models
@@ -33,7 +32,7 @@ from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.lock import locked, refuse_if_running
 from gfcr.tracking.rollouts import read_rollouts, spelling
 from gfcr.train.base import BatchSource, TrainJob, TrainResult
-from gfcr.values.disk import write_atomic
+from gfcr.values.disk import set_aside, write_atomic
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +99,7 @@ def run(
 def _open(resolved: Resolved, *, records: RunFolder, asked: _Asked) -> dict[str, Any]:
     until, say = asked.until, asked.say
     if asked.fresh and resolved.folder.exists():
-        _set_aside(resolved.folder)
+        set_aside(resolved.folder, word="old")
     records.drop_halves()
     if (done := records.result()) is not None and done.get("status") == "finished":
         say(f"already finished: {resolved.folder} (--fresh runs it again)")
@@ -284,10 +283,3 @@ def _engine(resolved: Resolved, *, model: str) -> Engine:
     for part in (resolved.engine, resolved.trainer, resolved.tracker):
         load(part.libraries)
     return resolved.engine.start(model=model, seed=resolved.config.seed, drafter=drafter)
-
-
-def _set_aside(folder: Path) -> None:
-    number = 1
-    while (aside := folder.with_name(f"{folder.name}.old-{number}")).exists():
-        number += 1
-    folder.rename(aside)

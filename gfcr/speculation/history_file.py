@@ -13,6 +13,7 @@ import numpy as np
 
 from gfcr.errors import ConfigError
 from gfcr.speculation.base import Target
+from gfcr.values.disk import set_aside
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ class HistoryFile:
         try:
             head, arrays = _parse(self._path)
         except Exception as error:  # of half a dozen kinds, as the bytes are
-            aside = _set_aside(self._path)
+            aside = set_aside(self._path, word="corrupt")
             self.set_aside += 1
             log.warning(
                 "drafter.history=%s is corrupt (%s: %s): set aside as %s; the run starts without.",
@@ -118,11 +119,3 @@ def _parse(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     if head["format"] != FORMAT:
         raise ValueError(f"format {head['format']} instead of {FORMAT}")
     return head, {**arrays, "names": head["names"], "visit": head["visit"]}
-
-
-def _set_aside(path: Path) -> Path:
-    number = 1
-    while (aside := path.with_name(f"{path.name}.corrupt-{number}")).exists():
-        number += 1
-    path.rename(aside)
-    return aside

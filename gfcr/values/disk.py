@@ -26,6 +26,14 @@ def replacing(path: Path) -> Generator[Path]:
     temporary.replace(path)
 
 
+def set_aside(path: Path, *, word: str) -> Path:
+    """Renames a file or folder to the first free `NAME.WORD-NUMBER`, from 1, and returns that."""
+    number = 1
+    while (aside := path.with_name(f"{path.name}.{word}-{number}")).exists():
+        number += 1
+    return path.rename(aside)
+
+
 def write_atomic(path: Path, text: str) -> None:
     """Writes `text` whole or not at all."""
     with replacing(path) as temporary:
