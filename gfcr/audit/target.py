@@ -25,13 +25,10 @@ class ModelTarget:
     def __init__(self, folder: str | Path) -> None:
         """Loads the model of a folder."""
         import torch
-        from transformers import AutoModelForCausalLM
 
-        loader: Any = AutoModelForCausalLM
         self._torch: Any = torch
         self._device: Any = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self._model: Any = loader.from_pretrained(str(folder), dtype=torch.float32)
-        self._model = self._model.to(self._device).eval()
+        self._model: Any = _loaded(folder).to(self._device).eval()
         self.vocab = int(self._model.config.get_text_config().vocab_size)
 
     def weights(self) -> Weights:
@@ -70,11 +67,9 @@ def noisy(target: Path, *, folder: Path) -> Path:
     It has the target's size: it saves no time, and an audit needs none saved.
     """
     import torch
-    from transformers import AutoModelForCausalLM
 
     library: Any = torch
-    loader: Any = AutoModelForCausalLM
-    draft = loader.from_pretrained(str(target), dtype=library.float32)
+    draft = _loaded(target)
     generator = library.Generator().manual_seed(0)
     with library.no_grad():
         for parameter in draft.parameters():
@@ -83,3 +78,11 @@ def noisy(target: Path, *, folder: Path) -> Path:
                 parameter.add_(NOISE * parameter.std() * noise)
     draft.save_pretrained(folder)
     return folder
+
+
+def _loaded(folder: str | Path) -> Any:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    loader: Any = AutoModelForCausalLM
+    return loader.from_pretrained(str(folder), dtype=torch.float32)

@@ -4,6 +4,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import final
 
 from gfcr.cluster.gate import Gate
@@ -84,10 +85,7 @@ class Watch:
     def served(self) -> list[Served]:
         """Returns copies of the requests in flight."""
         with self._lock:
-            return [
-                Served(arrived_s=s.arrived_s, waiting=s.waiting, last_s=s.last_s)
-                for s in self._flying.values()
-            ]
+            return [replace(served) for served in self._flying.values()]
 
     def _tell(self) -> None:
         if self._gate is None:

