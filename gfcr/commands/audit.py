@@ -48,7 +48,8 @@ def run(options: argparse.Namespace) -> Outcome:
     found: list[Certificate] = []
     files: list[Path] = []
     with AuditDisplay(cells=len(plan.settings) * len(plan.drafters)) as display:
-        display.say(plan.shortened)
+        if plan.shortened:
+            display.say(plan.shortened)
         for held in audits.run(plan, watch=display):
             found.append(held)
             files.append(certificate.write(held, folder=folder))

@@ -24,11 +24,6 @@ class AuditDisplay(Bar):
         self._now = ""
         self._first, self._said = (0, 0.0), 0.0
 
-    def say(self, words: str | None) -> None:
-        """Says something before the audit; None is nothing."""
-        if words is not None:
-            self.console.print(words, highlight=False, markup=False)
-
     def begin(self, drafter: str, setting: str) -> None:
         """See `Watch.begin`."""
         self._first, self._said = (0, 0.0), time.monotonic()
@@ -45,13 +40,12 @@ class AuditDisplay(Bar):
             self.told += f", about {wanted - tokens:,} missing ({minutes:.0f} min)"
         if now - self._said > EACH_S:
             self._said = now
-            self.console.print(self.told, highlight=False, markup=False)
+            self.say(self.told)
 
     def end(self, cell: Cell) -> None:
         """See `Watch.end`."""
         self.advance(self.task)
-        line = f"{cell.drafter} x {cell.setting}: {cell.verdict}, {cell.reason}"
-        self.console.print(line, highlight=False, markup=False)
+        self.say(f"{cell.drafter} x {cell.setting}: {cell.verdict}, {cell.reason}")
 
 
 def audit_table(cells: Sequence[Cell]) -> Table[Cell]:

@@ -35,6 +35,10 @@ class Bar(Progress):
         )
         self.task = self.add_task("", total=total)
 
+    def say(self, words: str) -> None:
+        """Prints words above the bar."""
+        self.console.print(words, highlight=False, markup=False)
+
     def get_renderables(self) -> Iterator[RenderableType]:
         """Yields the bar and the text below it."""
         yield from super().get_renderables()
@@ -49,10 +53,6 @@ class RunDisplay(Bar):
         super().__init__("update", total=total)
         self._total = total
         self._said_at = time.monotonic()
-
-    def say(self, line: str) -> None:
-        """Prints a line above the bar."""
-        self.console.print(line, highlight=False, markup=False)
 
     def show(self, progress: source.Progress) -> None:
         """Shows the figures of an update."""
