@@ -42,7 +42,9 @@ class Where:
     def names(self) -> set[str]:
         """The names that the expression mentions."""
         pair = self._pair()
-        return {pair[0]} if pair is not None else _names(self._tree())
+        if pair is not None:
+            return {pair[0]}
+        return {node.id for node in ast.walk(self._tree()) if isinstance(node, ast.Name)}
 
     def holds(self, facts: Mapping[str, object]) -> bool:
         """Tells whether it is true of one arm or run; `facts` holds every name of `names`.
@@ -54,7 +56,7 @@ class Where:
         if pair is not None:
             return str(facts[pair[0]]) == pair[1] or facts[pair[0]] == _value(pair[1])
         held = {n: _UNKNOWN if facts[n] is None else facts[n] for n in self.names}
-        tree = ast.Expression(_Dotted().visit(self._tree()))
+        tree = ast.Expression(self._tree())
         try:
             # `_check` has let nothing pass that could do more than compare these values.
             return bool(eval(compile(tree, "where", "eval"), {"__builtins__": {}}, held))
@@ -69,7 +71,7 @@ class Where:
 
     def _tree(self) -> ast.expr:
         try:
-            return ast.parse(self.text.strip(), mode="eval").body
+            return _Dotted().visit(ast.parse(self.text.strip(), mode="eval").body)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise ConfigError(
                 f"where '{self.text}' cannot be read ({error}): give an expression, e.g. "
@@ -125,26 +127,9 @@ def _value(text: str) -> object:
         return text
 
 
-def _name(node: ast.AST) -> str | None:
-    """Returns the dotted name that a node is; None if it is something else."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        inner = _name(node.value)
-        return None if inner is None else f"{inner}.{node.attr}"
-    return None
-
-
-def _names(node: ast.AST) -> set[str]:
-    name = _name(node)
-    if name is not None:
-        return {name}
-    return {name for child in ast.iter_child_nodes(node) for name in _names(child)}
-
-
 def _check(node: ast.AST, *, where: str) -> None:
     """Raises ConfigError if the expression holds something that filters may not."""
-    if _name(node) is not None:
+    if isinstance(node, ast.Name):
         return
     inside = [*ast.iter_child_nodes(node)]
     signs = {type(part) for part in inside if not isinstance(part, ast.expr)}
@@ -164,7 +149,10 @@ class _Dotted(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         """See `ast.NodeTransformer`."""
-        return ast.copy_location(ast.Name(str(_name(node)), ast.Load()), node)
+        self.generic_visit(node)
+        if not isinstance(node.value, ast.Name):
+            return node
+        return ast.copy_location(ast.Name(f"{node.value.id}.{node.attr}", ast.Load()), node)
 
 
 @final
