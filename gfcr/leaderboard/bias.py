@@ -25,8 +25,13 @@ def shifts_of(runs: Sequence[RunRecord]) -> dict[str, Shift]:
     for kind, names in _KINDS.items():
         generated_U, trained_U = _paired(runs, names)
         if len(generated_U):
-            flip = kind == "difficulty"
-            found[kind] = _shift(*((1 - v if flip else v) for v in (generated_U, trained_U)))
+            if kind == "difficulty":
+                generated_U, trained_U = 1 - generated_U, 1 - trained_U
+            found[kind] = Shift(
+                generated=float(generated_U.mean()),
+                trained=float(trained_U.mean()),
+                p_value=compare(trained_U, baseline=generated_U).p_value,
+            )
     adjusted = holm([shift.p_value for shift in found.values()])
     return {k: replace(s, p_value=p) for (k, s), p in zip(found.items(), adjusted, strict=True)}
 
@@ -42,15 +47,6 @@ def note_of(kind: str, shift: Shift) -> str:
     return (
         f"selection bias: trains on {words} rollouts than it generates "
         f"({kind} {shift.trained:{form}} against {shift.generated:{form}}, {p_value})"
-    )
-
-
-def _shift(generated_U: NDArray[np.float64], trained_U: NDArray[np.float64]) -> Shift:
-    compared = compare(trained_U, baseline=generated_U)
-    return Shift(
-        generated=float(generated_U.mean()),
-        trained=float(trained_U.mean()),
-        p_value=compared.p_value,
     )
 
 

@@ -196,8 +196,6 @@ class _Pair:
 
 def _between(readings: Sequence[Comparison]) -> Comparison:
     """Returns one comparison for all readings: middle values, and intervals that cover all."""
-    if len(readings) == 1:
-        return readings[0]
     signs = {float(np.sign(c.difference.value)) for c in readings}
     values: dict[str, Any] = {
         name: Interval(
