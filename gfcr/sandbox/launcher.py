@@ -72,32 +72,27 @@ def _begin(spec: dict[str, Any], status: int) -> int:
 def _wait(child: int, *, seconds: float, group: bool) -> dict[str, Any]:
     """Waits until nothing of the program is left; returns how it ended."""
     limit, why = time.monotonic() + seconds, "timeout"
-    while (left := limit - time.monotonic()) > 0:
-        if found := _reaped(child, os.WNOHANG):
-            return _cleared(child, found, group=group)
+    found: dict[str, Any] = {}
+    while (left := limit - time.monotonic()) > 0 and not (found := _reaped(child, os.WNOHANG)):
         heard = signal.sigtimedwait({signal.SIGTERM, signal.SIGCHLD}, left)
         if heard and heard.si_signo == signal.SIGTERM:
             why = "cancelled"
             break
-    (os.killpg if group else os.kill)(child, signal.SIGKILL)
-    found = _reaped(child, 0)
-    return _cleared(child, found, group=group) | {"ended": why}
-
-
-def _reaped(child: int, flags: int) -> dict[str, Any]:
-    pid, status = os.waitpid(child, flags)
-    return {"ended": "exit", "code": os.waitstatus_to_exitcode(status)} if pid else {}
-
-
-def _cleared(child: int, found: dict[str, Any], *, group: bool) -> dict[str, Any]:
-    """Kills what the program left in its process group, if there are no namespaces."""
-    while group:
+    if not found:
+        (os.killpg if group else os.kill)(child, signal.SIGKILL)
+        found = _reaped(child, 0) | {"ended": why}
+    while group:  # without namespaces the program may have left some behind
         try:
             os.killpg(child, signal.SIGKILL)
             os.waitpid(-child, 0)
         except (ProcessLookupError, ChildProcessError):
             break
     return found
+
+
+def _reaped(child: int, flags: int) -> dict[str, Any]:
+    pid, status = os.waitpid(child, flags)
+    return {"ended": "exit", "code": os.waitstatus_to_exitcode(status)} if pid else {}
 
 
 # ---------------------------------------------------------------- within

@@ -92,11 +92,7 @@ def merge(
     _refuse_nulls(kept, own, where=where)
     for key in PARTS:
         old, new = kept.get(key), own.get(key)
-        if (
-            is_mapping(old)
-            and is_mapping(new)
-            and new.get("name", old.get("name")) != old.get("name")
-        ):
+        if is_mapping(old) and is_mapping(new) and "name" in new and "name" not in old:
             kept[key] = {}
     return combine(kept, own, where=where)
 
