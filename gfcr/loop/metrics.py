@@ -7,7 +7,7 @@ of filtering can be seen.
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -115,21 +115,23 @@ def not_judged(rollout: Rollout) -> bool:
 
 def _scores(groups: Sequence[Group]) -> dict[str, float]:
     """Returns each score's mean over rollouts; a token-wise score is averaged per rollout first."""
-    given: dict[str, list[float]] = {}
-    for scores in (signal.scores for group in groups for signal in group.signals):
-        for name, score in scores.items():
-            if np.size(score):  # a rollout that could not be made has no token
-                given.setdefault(name, []).append(float(np.mean(score)))
-    return {f"score/{name}": float(np.mean(means)) for name, means in given.items()}
+    given = (pair for g in groups for signal in g.signals for pair in signal.scores.items())
+    # A rollout that could not be made has no token.
+    return _means((f"score/{name}", float(np.mean(s))) for name, s in given if np.size(s))
 
 
 def _rewards(rollouts: Sequence[Rollout]) -> dict[str, float]:
     """Returns the mean over rollouts of each named component of the reward."""
+    notes = (pair for r in rollouts for pair in r.notes.items())
+    return _means((f"{name}/mean", score) for name, score in notes if name.startswith(REWARDS))
+
+
+def _means(values: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Returns the mean of the values that go by each name."""
     given: dict[str, list[float]] = {}
-    for name, score in ((k, v) for r in rollouts for k, v in r.notes.items()):
-        if name.startswith(REWARDS):
-            given.setdefault(name, []).append(score)
-    return {f"{name}/mean": float(np.mean(scores)) for name, scores in given.items()}
+    for name, value in values:
+        given.setdefault(name, []).append(value)
+    return {name: float(np.mean(each)) for name, each in given.items()}
 
 
 def _unscorable(rollouts: Sequence[Rollout]) -> dict[str, float]:
@@ -162,10 +164,6 @@ def _rollout_metrics(rollouts: Sequence[Rollout], *, name: str) -> dict[str, flo
 def _group_metrics(groups: Sequence[Group]) -> dict[str, float]:
     accepted = [g for g in groups if g.rejected is None]
     spreads = [np.nanstd(g.raw_rewards_N) for g in groups if np.isfinite(g.raw_rewards_N).any()]
-    values: dict[str, list[float]] = {}
-    for group in groups:
-        for key, value in group.values.items():
-            values.setdefault(f"group/{key}", []).append(value)
     return {
         "group/completed": float(len(groups)),
         "group/accepted": float(len(accepted)),
@@ -173,7 +171,7 @@ def _group_metrics(groups: Sequence[Group]) -> dict[str, float]:
         "group/size": float(np.mean([len(g.rollouts) for g in groups])) if groups else 0.0,
         # Rounding can leave equal rewards a deviation that is not quite 0.
         "group/dead_share": float(np.mean([s < 1e-6 for s in spreads])) if spreads else 0.0,
-        **{key: float(np.mean(v)) for key, v in values.items()},
+        **_means((f"group/{key}", value) for g in groups for key, value in g.values.items()),
     }
 
 
