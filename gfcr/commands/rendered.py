@@ -57,7 +57,6 @@ def _of_model(model: str) -> Callable[[Any], str]:
 
 
 def _told(rollouts: Collection[LookedAt], *, text: Callable[[Any], str]) -> list[LookedAt]:
-    """Returns rollouts with another text of their prompts."""
     told = [
         (e, e.rollout, replace(e.rollout.prompt, text=text(e.rollout.prompt))) for e in rollouts
     ]

@@ -126,7 +126,6 @@ class Serving(Settings):
         return ServerProcess(told, log=log, fixes=self.fixes, number=number, placed=placed)
 
     def _placement(self) -> Placement:
-        """Returns the placement that routes requests to servers."""
         return Route(seats=self.max_running)
 
     def _placed(self, number: int) -> dict[str, str]:

@@ -77,7 +77,6 @@ def _data(board: Leaderboard, *, rollouts: Mapping[str, ShownRun]) -> str:
 
 
 def _unit(board: Leaderboard) -> str:
-    """Returns the unit of a held-out score, in words."""
     if board.bounds is None or not all(map(isfinite, board.bounds)):
         return "mean reward"
     low, high = board.bounds

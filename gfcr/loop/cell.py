@@ -184,14 +184,12 @@ class Cell:
         self._session = None
 
     def _verified(self) -> Group:
-        """Returns the group with the verifier's rewards."""
         kept, job = tuple(self._rollouts), self.origin.job
         signals = tuple(map(Signal.first, kept))
         values = dict(job.notes)
         return Group(id=self.id, prompt=job.prompt, rollouts=kept, signals=signals, values=values)
 
     def _aside(self, address: str) -> SideSession:
-        """Opens the side session of the Evaluator at a strategy address."""
         session = SideSession(self.origin, name=f"{address}.{self._opened}")
         self._beside.append(session)
         return session

@@ -127,7 +127,6 @@ def _rewards(rollouts: Sequence[Rollout]) -> dict[str, float]:
 
 
 def _means(values: Iterable[tuple[str, float]]) -> dict[str, float]:
-    """Returns the mean of the values that go by each name."""
     given: dict[str, list[float]] = {}
     for name, value in values:
         given.setdefault(name, []).append(value)

@@ -56,7 +56,6 @@ def spec_of(source: str, limits: Limits, *, namespaces: bool) -> dict[str, Any]:
 
 
 def _at_most_own(name: str, value: int) -> int:
-    """Returns a limit that is no more than this process may have itself."""
     hard = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[1]
     return value if hard == resource.RLIM_INFINITY else min(value, hard)
 

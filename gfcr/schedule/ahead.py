@@ -172,7 +172,6 @@ class Ahead:
                 self._changed.notify_all()
 
     def _is_asked(self) -> bool:
-        """Returns whether there is something to do."""
         return self._closing or self._asked is not None or self._hears() or self._takes()
 
     def _go_on(self) -> bool:

@@ -171,7 +171,6 @@ def _digests(checkpoint: Path) -> dict[str, str]:
 
 
 def _mark(checkpoint: Path, text: str) -> None:
-    """Writes the marker, whole or not at all."""
     write_atomic(checkpoint / MARKER, text)
     flush([checkpoint])  # the marker's directory entry, too
 
