@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gfcr.audit.law import Laws
 from gfcr.certificate.settings import Setting
 from gfcr.engine.base import Engine, Request
-from gfcr.engine.server_steps import Steps, Traced
+from gfcr.engine.server_reports import Steps, Traced
 from gfcr.errors import EngineError, GfcrError
 from gfcr.seeds import seed_of
 from gfcr.speculation.base import NOTHING, Draft, Law

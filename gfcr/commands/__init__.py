@@ -13,8 +13,6 @@ from gfcr.values.overrides import apply_overrides
 from gfcr.values.ranges import describe
 from gfcr.values.types import adapter
 
-ACCEPT: Final = "resume although prompts, answers, the model or your own code have changed"
-DRY_RUN: Final = "say what would start, resume or be refused; write nothing, start no engine"
 ENGINE: Final = "engine.KEY=VALUE, e.g. engine.compile=true"
 
 
@@ -43,6 +41,15 @@ def within(hint: Any) -> Callable[[str], Any]:
             raise argparse.ArgumentTypeError(told) from error
 
     return read
+
+
+def add_start(parser: argparse.ArgumentParser, *, fresh: str) -> None:
+    """Adds the flags of commands that start or resume runs."""
+    parser.add_argument("--fresh", action="store_true", help=fresh)
+    accept = "resume although prompts, answers, the model or your own code have changed"
+    parser.add_argument("--accept", choices=["data"], help=accept)
+    dry_run = "say what would start, resume or be refused; write nothing, start no engine"
+    parser.add_argument("--dry-run", action="store_true", help=dry_run)
 
 
 def to_write(text: str) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gfcr import config
-from gfcr.commands import ACCEPT, DRY_RUN, Outcome, within
+from gfcr.commands import Outcome, add_start, within
 from gfcr.commands.display import RunDisplay
 from gfcr.errors import ConfigError
 from gfcr.values import merging
@@ -19,13 +19,8 @@ from gfcr.values.ranges import NonNegative
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", help="path of a YAML file")
     parser.add_argument("overrides", nargs="*", help="KEY=VALUE, e.g. trainer.max_steps=3")
-    parser.add_argument(
-        "--fresh",
-        action="store_true",
-        help="start over, keeping the old folder; once it had a score, for no verdict",
-    )
-    parser.add_argument("--accept", choices=["data"], help=ACCEPT)
-    parser.add_argument("--dry-run", action="store_true", help=DRY_RUN)
+    fresh = "start over, keeping the old folder; once it had a score, for no verdict"
+    add_start(parser, fresh=fresh)
     parser.add_argument(
         "--wait",
         type=within(NonNegative),

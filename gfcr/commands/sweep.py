@@ -10,7 +10,7 @@ from typing import Any
 from rich.markup import escape
 
 from gfcr import registry, sweep
-from gfcr.commands import ACCEPT, DRY_RUN, Outcome
+from gfcr.commands import Outcome, add_start
 from gfcr.commands.leaderboard import table_of
 from gfcr.commands.reported import report_study
 from gfcr.commands.run import tell_dropped
@@ -25,13 +25,8 @@ from gfcr.values.overrides import apply_overrides
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("study", help="path of a study's YAML file")
     parser.add_argument("overrides", nargs="*", help="KEY=VALUE for every arm; KEY=A,B crosses")
-    parser.add_argument(
-        "--fresh",
-        action="store_true",
-        help="run finished trials again; by the same code, they have no verdict",
-    )
-    parser.add_argument("--accept", choices=["data"], help=ACCEPT)
-    parser.add_argument("--dry-run", action="store_true", help=DRY_RUN)
+    fresh = "run finished trials again; by the same code, they have no verdict"
+    add_start(parser, fresh=fresh)
     parser.add_argument("--arms", help="run only these arms, as in --arms grpo,dapo")
     known = ", ".join(registry.names("launcher"))
     parser.add_argument("--launcher", help=f"where trials run, in place of the file's: {known}")

@@ -8,7 +8,7 @@ from typing import Final, final
 from gfcr.engine.base import EngineStats, Request
 from gfcr.engine.drafting import Drafting
 from gfcr.engine.server_fleet import Fleet
-from gfcr.engine.server_laws import asked_for
+from gfcr.engine.server_reports import asked_for
 from gfcr.engine.server_weights import Outbox
 from gfcr.engine.server_wire import Event
 from gfcr.engine.vllm_model import ModelFolder

@@ -11,8 +11,8 @@ from typing import Any, Final, final
 from gfcr.engine.base import EngineStats
 from gfcr.engine.server_flight import Flight
 from gfcr.engine.server_link import Server
+from gfcr.engine.server_reports import Steps, by_request
 from gfcr.engine.server_route import Placement
-from gfcr.engine.server_steps import Steps, by_request
 from gfcr.engine.server_weights import Synced
 from gfcr.engine.server_wire import GENERATE, Event, Events, LostServerError
 from gfcr.engine.vllm_inside import STEPS

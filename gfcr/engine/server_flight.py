@@ -32,7 +32,7 @@ class Flight:
     """Most completion tokens, as last set by `Engine.limit`."""
     tokens: list[int] = field(default_factory=list[int])
     logprobs: int = 0
-    """Number of log-probs asked for per token, see `server_laws`."""
+    """Number of log-probs asked for per token, see `server_reports`."""
     key: str = ""
     """Id under which the request was last sent, a new one each time; empty while no server has
     it."""

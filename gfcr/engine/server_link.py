@@ -9,8 +9,8 @@ from typing import Any, Final, final
 
 from gfcr.engine.base import EngineStats
 from gfcr.engine.server_flight import Flight
-from gfcr.engine.server_metrics import parse
 from gfcr.engine.server_process import ServerProcess
+from gfcr.engine.server_reports import counters
 from gfcr.engine.server_weights import Synced
 from gfcr.engine.server_wire import Event, Events, LostServerError, Wire
 from gfcr.errors import EngineError
@@ -281,4 +281,4 @@ class Server:
         return self.process.last_words() if self.process else ""
 
     def _counted(self) -> EngineStats:
-        return parse(str(self._wire.ask("/metrics")))
+        return counters(str(self._wire.ask("/metrics")))

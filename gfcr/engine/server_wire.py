@@ -15,7 +15,7 @@ from functools import partial
 from math import nan
 from typing import Any, Final, TypeAlias, TypeVar, final
 
-from gfcr.engine.server_laws import law_of
+from gfcr.engine.server_reports import law_of
 from gfcr.errors import EngineError
 from gfcr.speculation.base import Law
 

@@ -22,8 +22,8 @@ from gfcr.engine.base import Delta, Request
 from gfcr.engine.server_link import Drafts, Server
 from gfcr.engine.server_loop import ServerEngine
 from gfcr.engine.server_merge import TailMerge
+from gfcr.engine.server_reports import by_request
 from gfcr.engine.server_route import Route
-from gfcr.engine.server_steps import by_request
 from gfcr.engine.server_turns import Turns
 from gfcr.engine.server_weights import received
 from gfcr.engine.server_wire import Events
