@@ -65,9 +65,10 @@ class DifficultyPools(Control, Selector, Observer):
     def pool_of(self, prompt_id: str) -> str:
         """The pool that a prompt is in."""
         mean = self.means.get(prompt_id)
-        if mean is None or self.hard < mean < self.easy:
+        # Means of rewards such as 0.1 are rounded.
+        if mean is None or self.hard + 1e-6 < mean < self.easy - 1e-6:
             return "normal"
-        return "easy" if mean >= self.easy else "hard"
+        return "easy" if mean >= self.easy - 1e-6 else "hard"
 
     def select(self, num: int, *, view: View) -> Sequence[Prompt]:
         if not self.pool.prompts:

@@ -124,4 +124,5 @@ class Greso(Control, Selector, Observer):
 
     def _dead(self, group: Group) -> tuple[bool, bool]:
         mean = float(np.mean(rewards(group)))
-        return mean >= self.easy, mean <= self.hard
+        # Means of rewards such as 0.1 are rounded.
+        return mean >= self.easy - 1e-6, mean <= self.hard + 1e-6

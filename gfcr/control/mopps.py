@@ -43,7 +43,7 @@ class Mopps(Control, Selector, Observer):
     """Reward from which a rollout is right."""
     passed_over: Literal["skip", "put_back"] = "skip"
     """A candidate not taken comes again in the next epoch, or is put back and drawn next. Put back,
-    every prompt is taken once an epoch, and those out of reach fill up the candidates."""
+    it waits once however many epochs end, and those out of reach fill up the candidates."""
     posterior: dict[str, tuple[float, float]] = field(
         init=False, default_factory=dict[str, tuple[float, float]]
     )
@@ -56,13 +56,14 @@ class Mopps(Control, Selector, Observer):
         return right / (right + wrong)
 
     def select(self, num: int, *, view: View) -> Sequence[Prompt]:
-        found = candidates(view, num=self.candidates * num, least=num)
+        back = self.passed_over == "put_back"
+        found = candidates(view, num=self.candidates * num, least=num, waiting=back)
         # A generator for each prompt: its draw does not depend on which others are looked at.
         drawn = [view.rng("mopps", view.round, p.id).beta(*self._beta(p.id)) for p in found]
         order = sorted(range(len(found)), key=lambda i: abs(drawn[i] - self.target))
         # They are in the stream's order again, as what is put back is drawn in it.
         taken, left = sorted(order[:num]), sorted(order[num:])
-        if self.passed_over == "put_back":
+        if back:
             view.put_back([found[i] for i in left])
         known = [found[i].id in self.posterior for i in taken]
         self.last = {

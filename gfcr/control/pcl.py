@@ -78,11 +78,12 @@ class Pcl(Control, Selector, Observer):
         return (self.predict(text) - rate) * self.features(text) + self.decay * self.weights
 
     def select(self, num: int, *, view: View) -> Sequence[Prompt]:
-        found = candidates(view, num=self.candidates * num, least=num)
+        back = self.passed_over == "put_back"
+        found = candidates(view, num=self.candidates * num, least=num, waiting=back)
         expected = [self.predict(p.text) for p in found]
         order = sorted(range(len(found)), key=lambda i: abs(expected[i] - self.target))
         taken, left = sorted(order[:num]), sorted(order[num:])
-        if self.passed_over == "put_back":
+        if back:
             view.put_back([found[i] for i in left])
         before = self.last.get("passed_over", 0.0) if view.round else 0.0
         self.last["passed_over"] = before + len(left)

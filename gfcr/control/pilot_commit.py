@@ -30,7 +30,8 @@ class PilotCommit(Control, Referee, Selector, Observer):
 
     A group's first `group_size` rollouts are its pilots. With the rate a of those scored:
         too_easy   a > easy: skipped until the stream has the prompt again
-        too_hard   a < hard: deferred, asked again after `patience` updates
+        too_hard   a < hard: deferred, asked again after `patience` updates; such prompts are half
+                   of the candidates at most, or prompts out of reach would be all of them
         surplus    in band, but the batch has its groups: asked again in the next update
         else       `commit` more rollouts; pilots and these are trained on together
     Give it candidates: `refill` with `oversample` 3 begins three for each group missing.
@@ -51,13 +52,16 @@ class PilotCommit(Control, Referee, Selector, Observer):
     easy: Share = 0.75
     hard: Share = 0.125
     patience: Count = 8
-    """Updates before a prompt that was too hard is asked again."""
+    """Updates before a prompt that was too hard is asked again, or more where many wait."""
     threshold: Finite = 0.5
     """Reward from which a rollout is right."""
     waiting: dict[str, tuple[int, Prompt]] = field(
         init=False, default_factory=dict[str, tuple[int, Prompt]]
     )
-    """Prompt id -> update from which on it may be asked again, prompt."""
+    """Prompt id -> update from which on it may be asked again, prompt; of those too hard."""
+    surplus: dict[str, tuple[int, Prompt]] = field(
+        init=False, default_factory=dict[str, tuple[int, Prompt]]
+    )
     committed: dict[str, bool] = field(init=False, default_factory=dict[str, bool])
     """Groups committed to in this batch, and whether they are still in the making."""
     counts: dict[str, int] = field(init=False, default_factory=dict[str, int])
@@ -73,12 +77,14 @@ class PilotCommit(Control, Referee, Selector, Observer):
         return uncounted(strategy)
 
     def select(self, num: int, *, view: View) -> Sequence[Prompt]:
-        due = [prompt for since, prompt in self.waiting.values() if since <= view.step][:num]
+        due = _due(self.surplus, step=view.step)[:num]
+        due += _due(self.waiting, step=view.step)[: (num - len(due)) // 2]
         chosen = [*due, *besides(view, num=num - len(due), taken=[p.id for p in due])]
         self._count("again", len(due))
         for prompt in chosen:
             # The stream may bring a prompt that waits: asked now, it waits for nothing more.
             self.waiting.pop(prompt.id, None)
+            self.surplus.pop(prompt.id, None)
         return chosen
 
     def decide(self, group: Group, *, view: View) -> SampleMore | Retire | None:
@@ -95,7 +101,7 @@ class PilotCommit(Control, Referee, Selector, Observer):
             return self._retire("too_hard")
         # Groups committed to and still in the making have their places in the batch already.
         if view.num_accepted + sum(self.committed.values()) >= view.target:
-            self.waiting[group.prompt.id] = (view.step + 1, group.prompt)
+            self.surplus[group.prompt.id] = (view.step + 1, group.prompt)
             return self._retire("surplus")
         self.committed[group.id] = True
         self._count("committed")
@@ -109,7 +115,7 @@ class PilotCommit(Control, Referee, Selector, Observer):
 
     def metrics(self) -> Mapping[str, float]:
         """Groups of the last batch by what their pilots showed, and prompts asked again."""
-        return {**self.last, "waiting": float(len(self.waiting))}
+        return {**self.last, "waiting": float(len(self.waiting) + len(self.surplus))}
 
     def _retire(self, reason: str) -> Retire:
         self._count(reason)
@@ -117,3 +123,7 @@ class PilotCommit(Control, Referee, Selector, Observer):
 
     def _count(self, name: str, num: int = 1) -> None:
         self.counts[name] = self.counts.get(name, 0) + num
+
+
+def _due(held: Mapping[str, tuple[int, Prompt]], *, step: int) -> list[Prompt]:
+    return [prompt for since, prompt in held.values() if since <= step]

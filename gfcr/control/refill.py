@@ -39,10 +39,11 @@ class Refill(Control, Planner):
         missing = plan.target - view.num_accepted
         if plan.in_flight:  # a round is judged as a whole, as in the paper
             return plan
-        if len(view.groups) >= self.max_rounds * plan.target:
+        left = self.max_rounds * plan.target - len(view.groups)
+        if left <= 0:
             self._spent(view)
             return plan
-        begun = max(plan.num_groups, ceil(missing * self.oversample - 1e-9))
+        begun = max(plan.num_groups, min(ceil(missing * self.oversample - 1e-9), left))
         self.rounds = view.round + 1
         self.batches = (len(view.groups) + begun) / plan.target
         return replace(plan, num_groups=begun)

@@ -61,7 +61,8 @@ class Speed(Control, Planner, Referee, Observer):
     def plan(self, plan: Plan, *, view: View) -> Plan:
         # What was planned before may not have been begun: a budget holds groups back.
         begun = len(view.groups) + plan.in_flight
-        if begun >= self.patience * plan.target:
+        left = self.patience * plan.target - begun
+        if left <= 0:
             if not view.num_accepted and not plan.in_flight:
                 raise BatchCannotFill(
                     f"update {view.step + 1}: none of {begun} prompts had both right and "
@@ -70,7 +71,8 @@ class Speed(Control, Planner, Referee, Observer):
                     "for the model: raise strategy.group_size or strategy.controls.speed.patience."
                 )
             return plan
-        return replace(plan, num_groups=max(plan.num_groups, plan.missing + self.ahead))
+        more = min(plan.missing + self.ahead, left)
+        return replace(plan, num_groups=max(plan.num_groups, more))
 
     def decide(self, group: Group, *, view: View) -> SampleMore | Retire | None:
         scored = rewards(group)

@@ -25,21 +25,24 @@ class TrainingSet:
         return self
 
 
-def candidates(view: View, *, num: int, least: int) -> list[Prompt]:
+def candidates(view: View, *, num: int, least: int, waiting: bool = False) -> list[Prompt]:
     """Draws `num` different prompts, or all there are; repeats, as of the next epoch, are put back.
 
     If these are fewer than `least`, the training set is smaller than that, and repeats are added.
+    With `waiting`, for who puts back what it does not take, repeats are let go: a prompt never
+    taken would wait once more with each epoch, until the stream brought few others.
     """
     found: dict[str, Prompt] = {}
     repeats: list[Prompt] = []
     # Without the second bound, a set that holds a prompt twice would be drawn from for ever.
-    while len(found) < min(num, view.num_prompts) and len(repeats) <= view.num_prompts:
+    while len(found) < min(num, view.num_prompts) and len(repeats) <= 2 * view.num_prompts:
         (prompt,) = view.draw(1)
         if prompt.id in found:
             repeats.append(prompt)
         else:
             found[prompt.id] = prompt
-    view.put_back(repeats)
+    if not waiting:
+        view.put_back(repeats)
     return [*found.values(), *view.draw(max(0, least - len(found)))]
 
 

@@ -57,7 +57,7 @@ class GroupReplay(Replay, Planner):
             self.replayed = 0
             return plan
         lacking = plan.missing - plan.num_groups
-        ready = [k for k in self.kept if self._rested(k, step=view.step)]
+        ready = [k for k in self.kept if self._is_ready(k, step=view.step)]
         chosen = sorted(ready, key=lambda k: -k.priority)[: max(lacking, 0)]
         for kept in chosen:
             kept.uses, kept.step = kept.uses + 1, view.step
@@ -89,8 +89,10 @@ class GroupReplay(Replay, Planner):
         """Groups replayed in the last batch, and groups in memory."""
         return {"replayed": float(self.replayed), "kept": float(len(self.kept))}
 
-    def _rested(self, kept: Kept, *, step: int) -> bool:
-        return step - kept.step > self.cooldown
+    def _is_ready(self, kept: Kept, *, step: int) -> bool:
+        # Several batches may be in the making: what one has used up is forgotten when it ends.
+        usable = kept.uses < self.reuses and step - _made(kept) <= self.max_age
+        return usable and step - kept.step > self.cooldown
 
 
 def _made(kept: Kept) -> int:

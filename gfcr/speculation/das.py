@@ -69,10 +69,12 @@ class Das(Proposer, Observer):
     budget: Mode = "classes"
     """How draft lengths depend on expected lengths.
     none: they do not.
-    classes: by the mean length of the problem's rollouts, nothing for the shorter half (Short), a
-    quarter of `draft_length` for the next 30 % (Medium), all of it for the longest 20 % (Long). A
-    request moves up as it outgrows its class, and all move up when nobody running is Long: the
-    longest set the makespan. Nothing in the first update, which knows no lengths.
+    classes: by the mean length of the problem's rollouts, nothing below the median of the last
+    2,048 rollouts (Short), a quarter of `draft_length` from there (Medium), all of it from their
+    80 % quantile (Long). Means lie closer together than rollouts: most problems are Medium where
+    lengths do not depend on them. A request moves up as it outgrows its class, and all move up when
+    nobody running is Long: the longest set the makespan. Nothing in the first update, which knows
+    no lengths.
     optimal: the least estimated time, from step times and acceptance measured in the run. Follows
     the clock: two equal runs draft differently, and differ in their draws on engines whose random
     numbers depend on drafts."""

@@ -26,6 +26,8 @@ def _visit(part: DifficultyPools, rewards: list[float | None]) -> str:
         ([1.0, 0.0], "normal"),
         ([1.0] + [0.0] * 4, "hard"),
         ([0.0], "hard"),
+        ([0.8] * 8, "easy"),  # a float's sum of which is a little less
+        ([0.2] * 3, "hard"),
         ([None, 1.0], "easy"),
         ([None, None], "normal"),
     ],

@@ -146,6 +146,9 @@ def test_values_out_of_range_are_refused(bad: dict[str, Any]) -> None:
 def test_a_mean_at_the_threshold_counts_and_one_between_does_not() -> None:
     part = Greso(easy=0.75, hard=0.25)
     means = {0: [1.0, 0.5], 1: [0.5, 0.0], 2: [0.5, 0.5], 3: [0.75, 0.0]}
+    rounded = Greso(easy=0.8, hard=0.2)
+    _visit(rounded, [_group(0, [0.8] * 8), _group(1, [0.2] * 3)])
+    assert rounded.trails == {"p0": (1, 0), "p1": (0, 1)}
     _visit(part, [_group(prompt, rewards) for prompt, rewards in means.items()])
     assert part.trails == {"p0": (1, 0), "p1": (0, 1), "p2": (0, 0), "p3": (0, 0)}
     assert part.metrics() == {

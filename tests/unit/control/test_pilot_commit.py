@@ -86,6 +86,15 @@ def test_a_prompt_that_is_asked_again_is_not_drawn_beside() -> None:
     assert view.draw(1) == [coming], "the stream has it still"
 
 
+def test_prompts_out_of_reach_are_half_of_the_candidates_at_most() -> None:
+    part, view = PilotCommit(), make.view(group_size=16, target=1)
+    for number, right in enumerate([0] * 20 + [8] * 3):
+        part.decide(_group(right, number=number), view=view)
+    chosen = [p.id for p in part.select(6, view=make.view(step=8))]
+    assert chosen[:4] == ["p21", "p22", "p0", "p1"], "surplus first, then those longest too hard"
+    assert all(name.startswith("c") for name in chosen[4:]), "the stream's"
+
+
 def test_a_band_turned_round_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"pilot_commit\.hard=0\.9 exceeds"):
         PilotCommit(hard=0.9)

@@ -63,6 +63,10 @@ def test_short_ends_the_batch_with_what_it_has() -> None:
 
 def test_small_rounds_count_for_their_share_of_a_batch() -> None:
     part = Refill(max_rounds=2)
+    last = Refill(max_rounds=2, oversample=3.0).plan(
+        _later(), view=_view(accepted=5, begun=14, round=9)
+    )
+    assert last.num_groups == 2, "no more than two batches' worth in all"
     late = part.plan(_later(), view=_view(accepted=7, begun=15, round=9))
     assert late.num_groups == 1 and part.metrics() == {"rounds": 10.0, "batches": 2.0}
     with pytest.raises(BatchCannotFill, match=r"^update 1: 7 of 8 .* after 16 groups in all"):

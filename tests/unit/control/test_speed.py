@@ -142,7 +142,7 @@ def test_patience_ends_a_batch_short_or_with_an_error_that_says_what_to_do() -> 
     _plan(part, accepted=0, round=0)
     assert _plan(part, accepted=3, round=1, judged=8).num_groups == 0
     assert _plan(part, accepted=0, round=1, in_flight=2, judged=6).num_groups == 0
-    assert _plan(part, accepted=0, round=1, judged=7).num_groups == 8, "a budget held one back"
+    assert _plan(part, accepted=0, round=1, judged=7).num_groups == 1, "a budget held one back"
     with pytest.raises(BatchCannotFill, match=r"none of 8 prompts .*speed.patience=1"):
         _plan(part, accepted=0, round=1, judged=8)
     task = make.CoinTask(rates=(0.0,), num_train=50)

@@ -83,6 +83,10 @@ def test_reuse_rest_and_age_are_bounded() -> None:
     later = replace(later, rollouts=tuple(replace(r, step=4) for r in later.rollouts))
     part = after(later, step=4, reuses=9, cooldown=0, max_age=3)
     assert [step for step in range(5, 12) if _asked(part, step)] == [5, 6, 7]
+    # Batches in the making together: none of them has ended when the next one asks.
+    part = after(mapped([1, 0], prompt=1), reuses=2, max_age=6)
+    assert [len(planned(part, missing=1, step=step)) for step in (1, 2, 3)] == [1, 1, 0]
+    assert not planned(after(mapped([1, 0], prompt=1), max_age=6), missing=1, step=7)
 
 
 def _asked(part: GroupReplay, step: int) -> bool:
