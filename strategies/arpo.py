@@ -27,7 +27,7 @@ def arpo(
         estimate, the same as its hard one where the policy has not moved yet).
     Knobs: group_size (paper: 16), initial (rollouts to begin with, paper: 8), beam (rollouts from a
         place, paper: 2), base (alpha, paper: 0.5), weight (beta, paper: 0.2), threshold (tau, ours:
-        0.5, any rise), stop (the token that calls the tool), max_turns.
+        0.5, any rise), stop (the text that calls the tool), max_turns.
     Hurts: branches share their beginnings and explore less than as many rollouts; a turn waits for
         all rollouts of its prompt.
     """

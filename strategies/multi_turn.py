@@ -12,7 +12,7 @@ def multi_turn(*, group_size: int = 8, stop: str = "=", max_turns: int = 16) -> 
 
     Paper: 2505.07773
     Formula: A_i as GRPO on the tokens the policy sampled, 0 on what the tool wrote.
-    Knobs: group_size, stop (the token that calls the tool), max_turns.
+    Knobs: group_size, stop (the text that calls the tool), max_turns.
     Hurts: a policy not trained with the tool's answers meets unfamiliar text; a slow tool makes
         the engine wait.
     """

@@ -12,7 +12,7 @@ def stepwise(*, group_size: int = 8, stop: str = "=", max_turns: int = 16) -> St
     Paper: none
     Formula: A = GRPO's of the episode's outcome among its group's episodes, on every token that
         the policy sampled in any of its turns; nothing else is in a sample's completion.
-    Knobs: group_size, stop (the token that calls the tool), max_turns.
+    Knobs: group_size, stop (the text that calls the tool), max_turns.
     Hurts: the trainer reads a history once for each turn of it, which grows with their square.
         Take `multi_turn` where an environment never rewrites the history.
     """
