@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from os.path import commonprefix
 
 from gfcr.stages import View
 
@@ -25,7 +26,9 @@ def before(stop: str, *, tokens: Sequence[int], view: View) -> str | None:
 
     That is the stop's own token, one of several that spell it, or one with more text behind it.
     """
-    text, known = view.decode(tokens), len(view.decode(tokens[:-1]))
+    text, shorter = view.decode(tokens), view.decode(tokens[:-1])
+    # A letter may come in parts, the first of which have another text.
+    known = len(commonprefix([text, shorter]))  # noqa: RUF071 - texts, not paths
     if (at := text.find(stop, max(0, known + 1 - len(stop)))) >= 0:
         return text[:at]
     return text if tuple(tokens[-1:]) == view.encode(stop) else None

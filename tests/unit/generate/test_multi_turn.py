@@ -236,6 +236,8 @@ def test_a_turn_has_ended_where_its_last_token_completes_the_stop() -> None:
     )
     assert before("<end>", tokens=["a", "<end>"], view=special) == "a"
     assert before("<end>", tokens=["a", "b"], view=special) is None
+    parts: Any = SimpleNamespace(decode=lambda t: bytes(t).decode(errors="replace"), encode=tuple)
+    assert before("。", tokens=[*"a。".encode()], view=parts) == "a"
 
 
 def test_a_stop_of_the_run_ends_the_rollout_and_not_a_turn() -> None:
