@@ -268,6 +268,13 @@ def test_overrides_are_hydras() -> None:
     # One names the part and the other sets it, in any order; a file's settings of another go.
     for order in (["strategy=grpo", "strategy.n=4"], ["strategy.n=4", "strategy=grpo"]):
         assert after(*order)["strategy"] == {"n": 4, "name": "grpo"}
+        inner = [word.replace("strategy", "strategy.drafter") for word in order]
+        for held in ("das", {"name": "das", "k": 1}, {"k": 1}, None):
+            strategy = {"name": "spo", "drafter": held}
+            made = apply_overrides({"strategy": strategy}, inner)["strategy"]["drafter"]
+            assert made == {"n": 4, "name": "grpo"}
+    named = apply_overrides({"strategy": {"drafter": "das"}}, ["strategy.drafter.n=4"])
+    assert named["strategy"]["drafter"] == {"name": "das", "n": 4}
     for text in ("'x #'", '"####"', "x#", "'it''s #'", "['a # b']"):
         assert after(f"a.n={text}")["a"]["n"] == yaml.safe_load(text)
     assert after("a.words=[\tx,\ty]")["a"]["words"] == ["x", "y"], "a tab is a gap"
