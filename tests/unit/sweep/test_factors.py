@@ -175,6 +175,8 @@ def test_several_values_on_the_command_line_are_crossed(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"strategy has several values, and .* has arms"):
         arms("strategy=grpo,dapo")
     assert arms("strategy=grpo,dapo", "~arms") == ["grpo", "dapo"]
+    last = arms("~arms", "strategy=rloo,spo", "strategy=grpo,dapo", "prompts=3,4", "prompts=5")
+    assert last == ["grpo", "dapo"]
 
 
 @over("kind", ["file", "values"])
@@ -200,6 +202,9 @@ def test_parts_that_arms_may_differ_in_are_crossed_by_their_names(tmp_path: Path
     study = sweep.load(file, overrides=["schedule=sync,lag", "strategy={name: grpo},{name: rloo}"])
     assert [*study.arms] == ["sync+grpo", "sync+rloo", "lag+grpo", "lag+rloo"]
     levels = {"warm": {"sampling": {"temperature": 1.0}}, "cool": {"trainer": {"save_every": 3}}}
+    short = {"usual": {}, "short": {"engine": {"mean_length": 3}}}
+    found = load(tmp_path, factors={"length": short}, compares=["engine"]).arms["short"][0].config
+    assert found.engine["mean_length"] == 3
     cool = load(tmp_path, factors={"heat": levels}).arms["cool"][0].config
     assert cool.trainer == {"name": "dry", "max_steps": 2, "save_every": 3}
 
