@@ -21,7 +21,7 @@ from gfcr.speculation.base import Draft, Row, Target
 from gfcr.speculation.das import Das
 from gfcr.stages import Harvest
 from gfcr.testing import factories as make
-from gfcr.types import Sampling
+from gfcr.types import Sampling, Span
 from tests.cases import over
 
 PROMPT = (4, 5, 6)
@@ -59,7 +59,13 @@ def harvest(*texts: Sequence[int], prompt_id: str = "p", step: int = 0) -> Harve
     prompt = make.prompt()
     prompt = type(prompt)(id=prompt_id, tokens=PROMPT, text="", answer="")
     rollouts = [
-        make.rollout(i, of=prompt, length=len(text), tokens_T=np.array(text, np.int32))
+        make.rollout(
+            i,
+            of=prompt,
+            length=len(text),
+            tokens_T=np.array(text, np.int32),
+            spans=(Span(request_id=f"{step}/{i}", start=0, stop=len(text)),),
+        )
         for i, text in enumerate(texts)
     ]
     return Harvest(step=step, groups=(make.group_of(rollouts),), aborted=())
@@ -204,9 +210,15 @@ def test_a_rollout_of_a_batch_in_the_making_is_remembered_once_after_a_resume_to
     das.observe(Harvest(step=0, groups=(), aborted=()), view=make.view())
     again = drafter()
     again.load_state_dict(pickle.loads(pickle.dumps(das.state_dict())))
+    partial = Harvest(step=1, groups=(), aborted=batch.groups[0].rollouts)  # and then resumed
     for each in (das, again):
-        each.observe(batch, view=make.view())
-        assert each.metrics()["sequences"] == 1 and not each.state_dict()["finished"]
+        for seen in (partial, partial, batch):
+            each.observe(seen, view=make.view())
+            assert each.metrics()["sequences"] == 1
+        assert each.state_dict()["limits"]["recent"] == [len(TEXT)]
+        for _ in range(each.window + 1):
+            each.observe(Harvest(step=2, groups=(), aborted=()), view=make.view())
+        assert not each.state_dict()["finished"], "names are forgotten in the end"
 
 
 # ------------------------------------------------------------ forgetting, order
