@@ -242,6 +242,11 @@ def test_the_window_forgets_between_updates_only() -> None:
         das.observe(harvest(new, step=step), view=make.view())
     assert not proposed(das, old[:6])
     assert proposed(das, new[:6])
+    for window in (1, 2, 3, 8):
+        das = drafter(window=window)
+        for step in range(3 * window):
+            das.observe(harvest(new, step=step), view=make.view())
+            assert min(step + 1, window / 2) <= das.metrics()["sequences"] <= window
 
 
 def test_the_least_recently_visited_problem_goes_when_memory_is_full() -> None:
