@@ -20,7 +20,7 @@ PARTS: Final = (
 )
 """Keys that name a part, alone (`strategy: dapo`) or with its settings."""
 _WITHIN: Final = ("generate", "drafter", "correction")
-"""Keys of a strategy, or of a part within, that do."""
+"""Keys of a strategy or an evaluation, or of a part within, that do."""
 
 
 def read(path: str | Path) -> dict[str, Any]:
@@ -192,11 +192,11 @@ def _kept(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
 def spelt(values: Mapping[str, Any], *, parts: Sequence[str] = PARTS) -> dict[str, Any]:
     """Returns values in which a part given by its name alone is a mapping with that name."""
     made = dict(values)
-    for key in parts:
+    for key in (*parts, "evaluation"):
         value = made.get(key)
         # Within a strategy `${...}` may stand for a whole part.
-        if isinstance(value, str) and (parts is PARTS or "${" not in value):
+        if key in parts and isinstance(value, str) and (parts is PARTS or "${" not in value):
             made[key] = {"name": value}
-        elif is_mapping(value) and key in ("strategy", *_WITHIN):
+        elif is_mapping(value) and key in ("strategy", "evaluation", *_WITHIN):
             made[key] = spelt(value, parts=_WITHIN)
     return made

@@ -273,8 +273,9 @@ def test_overrides_are_hydras() -> None:
             strategy = {"name": "spo", "drafter": held}
             made = apply_overrides({"strategy": strategy}, inner)["strategy"]["drafter"]
             assert made == {"n": 4, "name": "grpo"}
-    named = apply_overrides({"strategy": {"drafter": "das"}}, ["strategy.drafter.n=4"])
-    assert named["strategy"]["drafter"] == {"name": "das", "n": 4}
+    for place, key in (("strategy", "drafter"), ("evaluation", "generate")):
+        named = apply_overrides({place: {key: "das"}}, [f"{place}.{key}.n=4"])
+        assert named[place][key] == {"name": "das", "n": 4}
     for text in ("'x #'", '"####"', "x#", "'it''s #'", "['a # b']"):
         assert after(f"a.n={text}")["a"]["n"] == yaml.safe_load(text)
     assert after("a.words=[\tx,\ty]")["a"]["words"] == ["x", "y"], "a tab is a gap"
