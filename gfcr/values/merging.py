@@ -19,6 +19,8 @@ PARTS: Final = (
     *("task", "strategy", "engine", "trainer", "schedule", "tracking", "launcher", "stopping"),
 )
 """Keys that name a part, alone (`strategy: dapo`) or with its settings."""
+MISSING: Final = "???"
+"""Stands for a value that must be given, by another file or by an override."""
 _WITHIN: Final = ("generate", "drafter", "correction")
 """Keys of a strategy or an evaluation, or of a part within, that do."""
 
@@ -186,6 +188,8 @@ def _kept(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
             kept[key] = {} if renamed else _kept(old, change)
         elif isinstance(old, Mapping | list) and isinstance(change, Mapping | list):
             kept[key] = None  # a list for a mapping, or a list for a list, is another value
+        elif change == MISSING:
+            kept.pop(key, None)  # OmegaConf would leave what was given before
     return kept
 
 

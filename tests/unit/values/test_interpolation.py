@@ -138,6 +138,9 @@ def test_the_file_and_the_line_are_said(tmp_path: Path) -> None:
     (tmp_path / "base.yaml").write_text("prompts: 4\nsampling:\n\n  max_tokens: ???\n")
     with pytest.raises(ConfigError, match=r"base\.yaml:4: .*sampling\.max_tokens must be given"):
         configs.read_experiment(tmp_path / "own.yaml")
+    (tmp_path / "above.yaml").write_text("base: own.yaml\nprompts: ???\n")
+    with pytest.raises(ConfigError, match=r"above\.yaml:2: .*prompts must be given"):
+        configs.read_experiment(tmp_path / "above.yaml", overrides=["sampling.max_tokens=7"])
     study = {**VALUES, "prompts": 2, "arms": {"a": {}, "b": {"prompts": "${nothing}"}}}
     (tmp_path / "study.yaml").write_text(text := yaml.safe_dump(study, sort_keys=False))
     line = text.splitlines().index("    prompts: ${nothing}") + 1
