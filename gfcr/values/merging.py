@@ -198,8 +198,9 @@ def spelt(values: Mapping[str, Any], *, parts: Sequence[str] = PARTS) -> dict[st
     made = dict(values)
     for key in (*parts, "evaluation"):
         value = made.get(key)
-        # Within a strategy `${...}` may stand for a whole part.
-        if key in parts and isinstance(value, str) and (parts is PARTS or "${" not in value):
+        # Within a strategy `none` is no part, and `${...}` may stand for a whole one.
+        named = parts is PARTS or (value != "none" and "${" not in str(value))
+        if key in parts and isinstance(value, str) and named:
             made[key] = {"name": value}
         elif is_mapping(value) and key in ("strategy", "evaluation", *_WITHIN):
             made[key] = spelt(value, parts=_WITHIN)

@@ -276,6 +276,8 @@ def test_overrides_are_hydras() -> None:
             strategy = {"name": "spo", "drafter": held}
             made = apply_overrides({"strategy": strategy}, inner)["strategy"]["drafter"]
             assert made == {"n": 4, "name": "grpo"}
+    without = apply_overrides({"strategy": {"drafter": "none"}}, ["strategy.drafter.n=4"])
+    assert without["strategy"]["drafter"] == {"n": 4}, "the strategy's own"
     for place, key in (("strategy", "drafter"), ("evaluation", "generate")):
         named = apply_overrides({place: {key: "das"}}, [f"{place}.{key}.n=4"])
         assert named[place][key] == {"name": "das", "n": 4}
