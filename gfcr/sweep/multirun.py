@@ -1,6 +1,7 @@
 """Several values of one key on the command line, as in Hydra's multirun: `strategy=dapo,grpo`."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from gfcr.config import STUDY
@@ -50,4 +51,6 @@ def _key(override: str) -> str:
 def _values(override: str) -> list[Any]:
     """Returns the values between commas; commas within brackets and quotes do not separate."""
     text = override.partition("=")[2]
-    return reading.parse(f"[{text}]", where=f"override {override}") if "," in text else []
+    with suppress(ConfigError):  # `${name:a,b}` is one value, and no YAML within brackets
+        return reading.parse(f"[{text}]", where="") if "," in text else []
+    return []

@@ -166,7 +166,8 @@ def test_several_values_on_the_command_line_are_crossed(tmp_path: Path) -> None:
 
     crossed = arms("strategy=grpo,dapo", "sampling.top_k=0,3", "seed=0,1,2")
     assert crossed == ["grpo+0", "grpo+3", "dapo+0", "dapo+3"]
-    study = sweep.load(file, overrides=["strategy=grpo,dapo", "seed=4,5", "prompts=3"])
+    one = "prompts=${oc.select:none,3}"
+    study = sweep.load(file, overrides=["strategy=grpo,dapo", "seed=4,5", one])
     assert list(study.seeds) == [4, 5] and study.trials[0].config.prompts == 3
     assert study.trials[-1].config.strategy == {"name": "dapo"}
     with pytest.raises(ConfigError, match=r"is an experiment, one run"):
