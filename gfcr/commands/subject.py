@@ -14,7 +14,7 @@ from gfcr.errors import ConfigError, GfcrError, unknown_name
 from gfcr.experiment.check import check
 from gfcr.experiment.resolved import Resolved
 from gfcr.shown.text import plain
-from gfcr.sweep import factors, multirun
+from gfcr.sweep import factors
 from gfcr.values import merging, reading
 from gfcr.values.interpolation import is_open, literal
 from gfcr.values.overrides import apply_overrides
@@ -101,8 +101,7 @@ def experiments(
     Raises:
         ConfigError: a run or sweep of it would be refused before it starts, or no such arm.
     """
-    ones, several = multirun.parted(overrides)
-    given = {**said_by(ones), "factors": several} if several else said_by(overrides)
+    given = said_by(overrides)
     found = [
         Layer(where=str(file), values=_left(values, overrides), lines=reading.lines(file))
         for file, values in merging.layers(path)

@@ -96,9 +96,6 @@ def test_an_arm_has_the_values_of_its_factors(folder: Path) -> None:
     rounds = arm["origins"]["strategy.controls.refill.max_rounds"]
     assert rounds == f"{folder}/study.yaml:6 (max_rounds)"
     assert arm["origins"]["roster.seeds"] == "the study"
-    two = told(folder / "own.yaml", "strategy=grpo,dapo", "seed=4,5")["arms"]
-    assert [*two] == ["grpo", "dapo"] and two["grpo"]["values"]["roster"]["seeds"] == [4, 5]
-    assert two["grpo"]["origins"]["strategy.name"] == "command line"
     every = told(folder / "study.yaml")["arms"]
     assert [*every] == ["plain+small", "plain+large", "dynamic+small", "dynamic+large"]
     wrong = gfcr("config", folder / "study.yaml", "--arm", "dynamic+larg")
