@@ -17,6 +17,7 @@ from gfcr.engine.fake import EOS, Fake, FakeEngine, Script
 from gfcr.errors import ConfigError
 from gfcr.ledger import IN_FLIGHT
 from gfcr.pipeline import Pipeline
+from gfcr.speculation.auto import Auto
 from gfcr.speculation.base import Draft, Row, Target
 from gfcr.speculation.das import Das
 from gfcr.stages import Harvest
@@ -471,6 +472,10 @@ def test_a_run_drafts_from_its_second_epoch_and_accounts_for_every_token(budget:
     bins = run.ledger.bins()
     assert run.engine.stats().generated_tokens == sum(bins.values())
     assert IN_FLIGHT not in bins
+    for drafter in (Das(budget=budget), Auto(drafter=Das(budget=budget))):
+        strategy = replace(run.strategy, drafter=drafter)
+        free = make.pipeline(strategy, prompts=8, engine={"step_s": 0, "token_s": 0})
+        assert [len(b.samples) for b in updates(free, num=5)] == [32] * 5
 
 
 def test_drafting_changes_no_sampled_token() -> None:
