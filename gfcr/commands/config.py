@@ -16,7 +16,7 @@ _COLUMN = 44
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("subject", metavar="FILE", help="path of an experiment's or study's YAML")
-    parser.add_argument("overrides", nargs="*", help="KEY=VALUE, as of run and sweep")
+    parser.add_argument("overrides", nargs="*", help="KEY=VALUE, one value each")
     parser.add_argument("--arm", help="of a study; all arms by default")
     parser.add_argument("--raw", action="store_true", help="as written: nothing is resolved")
 

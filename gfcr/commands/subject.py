@@ -75,7 +75,8 @@ class Layer:
             values = values[word]
         line = self.lines.get(key) or self.lines.get(key[:-1])
         place = f"{self.where}:{line}" if line else self.where
-        return f"{place} ({values})" if is_open(values) else place
+        # It stands in a comment, which ends with its line.
+        return f"{place} ({' '.join(values.splitlines())})" if is_open(values) else place
 
 
 @dataclass(frozen=True, kw_only=True)

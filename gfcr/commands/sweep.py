@@ -18,6 +18,7 @@ from gfcr.commands.sweep_display import SweepDisplay
 from gfcr.errors import GfcrError, described
 from gfcr.experiment.rehearsal import Rehearsal, rehearse
 from gfcr.shown.table import Column, Table
+from gfcr.sweep import multirun
 from gfcr.values import merging
 from gfcr.values.overrides import apply_overrides
 
@@ -37,7 +38,9 @@ def run(options: argparse.Namespace) -> Outcome:
     launcher = [] if options.launcher is None else [f"launcher={options.launcher}"]
     overrides = [*launcher, *options.overrides]  # its own keys come on top
     study = sweep.load(options.study, overrides=overrides)
-    tell_dropped(options.study, now=apply_overrides(merging.read(options.study), overrides))
+    ones, several = multirun.parted(overrides)
+    now = apply_overrides(merging.read(options.study), ones)
+    tell_dropped(options.study, now={**now, **several})
     chosen = study if options.arms is None else study.only(options.arms.split(","))
     chosen = replace(chosen, accept_data=options.accept == "data")
     if options.dry_run:

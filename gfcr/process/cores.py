@@ -23,8 +23,13 @@ def accelerated() -> bool:
         return False
 
 
-def confine(cores: Iterable[int]) -> None:
-    """Confines this process and its future children to some cores, with as many torch threads."""
+def confine(cores: Iterable[int], *, threads: int | None = None) -> None:
+    """Confines this process and its future children to some cores.
+
+    Args:
+        cores: numbers of the cores.
+        threads: number of torch's threads; None is one for each core.
+    """
     own = {*cores}
     # Affinity is a thread's own on Linux: threads that run already would stay where they are.
     for task in Path("/proc/self/task").iterdir():
@@ -32,7 +37,7 @@ def confine(cores: Iterable[int]) -> None:
             os.sched_setaffinity(int(task.name), own)
     if (torch := sys.modules.get("torch")) is not None:  # else it counts them as it is loaded
         loaded: Any = torch
-        loaded.set_num_threads(len(own))
+        loaded.set_num_threads(threads or len(own))
 
 
 @contextmanager
@@ -58,12 +63,13 @@ def apart(*, servers: int) -> Generator[None]:
 @contextmanager
 def within(cores: Iterable[int]) -> Generator[None]:
     """Confines this process, and what it starts, to some cores while the context is open."""
-    before = os.sched_getaffinity(0)
+    before, torch = os.sched_getaffinity(0), sys.modules.get("torch")
+    threads = torch.get_num_threads() if torch else None
     try:
         confine(cores)
         yield
     finally:
-        confine(before)
+        confine(before, threads=threads)
 
 
 @contextmanager

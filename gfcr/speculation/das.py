@@ -105,8 +105,8 @@ class Das(Proposer, Observer):
         self._limits = Limits(self.budget, most=self.draft_length)
         self._live: dict[str, _Live] = {}
         self._finished: dict[str, int] = {}
-        """Requests remembered as they finished, with the updates since; their rollouts are not
-        added again."""
+        """Requests that are remembered, with the updates since they were last seen; their rollouts
+        are not added again."""
         self._counts: Counter[str] = Counter()
         self._last: dict[str, float] = {}
         self._file: HistoryFile | None = None
@@ -148,20 +148,18 @@ class Das(Proposer, Observer):
     def observe(self, harvest: Harvest, *, view: View) -> None:
         """See `Observer.observe`; forgets, refits and writes the history file."""
         lengths: dict[str, list[int]] = {}
-        every = (*(r for group in harvest.groups for r in group.rollouts), *harvest.aborted)
-        made = [rollout for rollout in every if rollout.origin == "fresh"]
+        made = [r for group in harvest.groups for r in group.rollouts if r.origin == "fresh"]
         for rollout in made:
             if rollout.complete:
                 lengths.setdefault(rollout.prompt.id, []).append(len(rollout))
-            if not any(span.request_id in self._finished for span in rollout.spans):
+        # Those of groups that were cut short may come again, with groups that go on.
+        for rollout in (*made, *(r for r in harvest.aborted if r.origin == "fresh")):
+            names = [span.request_id for span in rollout.spans]
+            if not any(name in self._finished for name in names):
                 self._add_rollout(rollout)
-        told = {span.request_id for rollout in made for span in rollout.spans}
-        # Others may be of a batch that is still in the making.
-        self._finished = {
-            name: age + 1
-            for name, age in self._finished.items()
-            if name not in told and age < self.window
-        }
+            self._finished |= dict.fromkeys(names, 0)
+        aged = {name: age + 1 for name, age in self._finished.items()}
+        self._finished = {name: age for name, age in aged.items() if age <= self.window}
         self._memory.close()
         self._limits.learn(lengths)
         self._last = self._summary()

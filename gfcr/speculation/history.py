@@ -37,8 +37,8 @@ class History:
     """Sequences by key, each key with a tree of its own.
 
     Adding is cheap and happens at any time; forgetting waits for `close`, the end of an update.
-    Once a key has more than `window` visits, its tree is rebuilt from the newest `window / 2`: a
-    rebuild costs what two or so removals would, and leaves a tree that depends on nothing else.
+    Once a key has more than `window` visits, its tree is rebuilt from the newest half of `window`,
+    rounded up: that costs what two or so removals would, and the tree depends on nothing else.
 
     Args:
         window: most visits of a key that are remembered; between visits at least half as many.
@@ -85,7 +85,7 @@ class History:
         for key in visited:
             self._problems[key] = problem = self._problems.pop(key)
             if len(visits := problem.visits) > self._window:
-                self._keep(key, since=visits[-max(1, self._window // 2)])
+                self._keep(key, since=visits[-((self._window + 1) // 2)])
         self._touched.clear()
         self._visit += 1
         self._shrink(visited)

@@ -49,8 +49,8 @@ class SpecRl(Proposer, Observer):
     draft_length: DraftLength = 32
     """Most tokens drafted for one verification (k); the paper verifies all at once."""
     rule: Literal["exact", "released"] = "exact"
-    lenience: Annotated[float, Interval(gt=0, le=1000000.0)] | None = None
-    """Lenience l of the released rule; None is e^0.5."""
+    lenience: Annotated[float, Interval(ge=1, le=1000000.0)] | None = None
+    """Lenience l of the released rule, 1 or more; None is e^0.5."""
     rematch: bool = True
     """Whether another agreeing response is followed after a cut; the released rule never does."""
     same_slot: bool = False

@@ -21,7 +21,9 @@ from gfcr.values.plain import is_mapping, leaves, mapping
 DESIGNS = ("full", "fractional", "screening", "one_at_a_time")
 _TWO_LEVELS = {"fractional": designs.fractional, "screening": designs.screening}
 _MOST_FACTORS = 31
-_EXPERIMENTS = ("strategy", "prompts", "model", "sampling", "trainer", "schedule")
+_EXPERIMENTS = (
+    *("strategy", "prompts", "model", "sampling", "trainer", "schedule", "engine", "task"),
+)
 """Keys without a dot that belong to the experiment; all others belong to the strategy."""
 _EXAMPLE = "{group: {small: {group_size: 4}, large: {group_size: 16}}}"
 

@@ -1,6 +1,7 @@
 """Several values of one key on the command line, as in Hydra's multirun: `strategy=dapo,grpo`."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from gfcr.config import STUDY
@@ -15,15 +16,25 @@ def applied(values: Mapping[str, Any], overrides: Sequence[str], *, where: str) 
     Raises:
         ConfigError: an override is not allowed, or the study has arms of its own.
     """
-    given = [_plural(o) for o in overrides]
-    several = {_key(o): found for o in given if len(found := _values(o)) > 1}
-    made = apply_overrides(values, [o for o in given if _key(o) not in several])
+    ones, several = parted(overrides)
+    made = apply_overrides(values, ones)
     if several and (own := [key for key in STUDY if key in made]):
         raise ConfigError(
             f"{next(iter(several))} has several values, and {where} has {own[0]}: give one value, "
             f"or leave {own[0]} out with ~{own[0]}."
         )
     return {**made, "factors": several} if several else made
+
+
+def parted(overrides: Sequence[str]) -> tuple[list[str], dict[str, list[Any]]]:
+    """Returns overrides of one value, and the values of keys that have several.
+
+    Of several overrides of a key the last counts.
+    """
+    given = [_plural(o) for o in overrides]
+    last = {_key(o): _values(o) for o in given}
+    several = {key: found for key, found in last.items() if len(found) > 1}
+    return [o for o in given if _key(o) not in several], several
 
 
 def _plural(override: str) -> str:
@@ -40,4 +51,6 @@ def _key(override: str) -> str:
 def _values(override: str) -> list[Any]:
     """Returns the values between commas; commas within brackets and quotes do not separate."""
     text = override.partition("=")[2]
-    return reading.parse(f"[{text}]", where=f"override {override}") if "," in text else []
+    with suppress(ConfigError):  # `${name:a,b}` is one value, and no YAML within brackets
+        return reading.parse(f"[{text}]", where="") if "," in text else []
+    return []

@@ -11,14 +11,12 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from gfcr.errors import ConfigError, did_you_mean, shown
-from gfcr.values.merging import naming, tree_of
+from gfcr.values.merging import MISSING, naming, tree_of
 from gfcr.values.plain import is_mapping, scalars
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-MISSING: Final = "???"
-"""Stands for a value that must be given, by another file or by an override."""
 GROUP: Final = "gfcr.resolvers"
 """Entry-point group of functions that `${name:argument,...}` may call."""
 

@@ -3,7 +3,7 @@
 OmegaConf is imported where it is used, so that `gfcr --help` does not load it.
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -19,6 +19,10 @@ PARTS: Final = (
     *("task", "strategy", "engine", "trainer", "schedule", "tracking", "launcher", "stopping"),
 )
 """Keys that name a part, alone (`strategy: dapo`) or with its settings."""
+MISSING: Final = "???"
+"""Stands for a value that must be given, by another file or by an override."""
+_WITHIN: Final = ("generate", "drafter", "correction")
+"""Keys of a strategy or an evaluation, or of a part within, that do."""
 
 
 def read(path: str | Path) -> dict[str, Any]:
@@ -88,13 +92,22 @@ def merge(
     Raises:
         ConfigError: an interpolation is malformed, or null is given for an arm or a factor.
     """
-    kept, own = dict(base), spelt(changes)
+    kept, own = spelt(base), spelt(changes)
     _refuse_nulls(kept, own, where=where)
-    for key in PARTS:
-        old, new = kept.get(key), own.get(key)
-        if is_mapping(old) and is_mapping(new) and "name" in new and "name" not in old:
-            kept[key] = {}
-    return combine(kept, own, where=where)
+    return combine(_named(kept, own, parts=PARTS), own, where=where)
+
+
+def _named(
+    base: Mapping[str, Any], changes: Mapping[str, Any], *, parts: Sequence[str]
+) -> dict[str, Any]:
+    """Returns the base without the settings of nameless parts for which the changes name one."""
+    kept = dict(base)
+    for key in parts:
+        old, new = kept.get(key), changes.get(key)
+        if is_mapping(old) and is_mapping(new):
+            other = "name" in new and "name" not in old
+            kept[key] = {} if other else _named(old, new, parts=_WITHIN)
+    return kept
 
 
 def _refuse_nulls(base: Mapping[str, Any], changes: Mapping[str, Any], *, where: str) -> None:
@@ -175,12 +188,20 @@ def _kept(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
             kept[key] = {} if renamed else _kept(old, change)
         elif isinstance(old, Mapping | list) and isinstance(change, Mapping | list):
             kept[key] = None  # a list for a mapping, or a list for a list, is another value
+        elif change == MISSING:
+            kept.pop(key, None)  # OmegaConf would leave what was given before
     return kept
 
 
-def spelt(values: Mapping[str, Any]) -> dict[str, Any]:
+def spelt(values: Mapping[str, Any], *, parts: Sequence[str] = PARTS) -> dict[str, Any]:
     """Returns values in which a part given by its name alone is a mapping with that name."""
-    return {
-        key: {"name": value} if key in PARTS and isinstance(value, str) else value
-        for key, value in values.items()
-    }
+    made = dict(values)
+    for key in (*parts, "evaluation"):
+        value = made.get(key)
+        # Within a strategy `none` is no part, and `${...}` may stand for a whole one.
+        named = parts is PARTS or (value != "none" and "${" not in str(value))
+        if key in parts and isinstance(value, str) and named:
+            made[key] = {"name": value}
+        elif is_mapping(value) and key in ("strategy", "evaluation", *_WITHIN):
+            made[key] = spelt(value, parts=_WITHIN)
+    return made

@@ -23,9 +23,7 @@ class Override(NamedTuple):
     def change(self) -> dict[str, Any]:
         """The change as nested values, as a file would give it."""
         *path, last = self.key.split(".")
-        # A bare `strategy=dapo` names the part; `stopping=null` and `strategy={...}` are values.
-        bare = self.key in PARTS and isinstance(self.value, str)
-        change: dict[str, Any] = {last: {"name": self.value} if bare else self.value}
+        change: dict[str, Any] = {last: self.value}
         for key in reversed(path):
             change = {key: change}
         return change

@@ -19,7 +19,7 @@ OTHER: Mapping[str, Any] = {
     **{"scores": "bradley_terry", "calibration": "rank"},
     **{"scope": "global", "budget": "none", "history": "other/runs", "rule": "released"},
     **{"baseline": "group", "metric": "efficiency", "forget": "lag"},
-    **{"mode": "positive", "choose": "recent", "stop": ";", "lenience": 0.5},
+    **{"mode": "positive", "choose": "recent", "stop": ";", "lenience": 1.5},
     **{"pattern": "#", "answer": "(.)", "pool": "other/runs"},
     **{"schedule": "hw", "kind": "dr_grpo"},
     **{"shape": "linear", "marker": ",", "end": 0.5, "only": "even"},

@@ -80,6 +80,12 @@ def test_each_value_says_where_it_came_from(folder: Path) -> None:
     less = told(folder / "own.yaml", "~strategy.max_rounds", "~trainer.max_steps")["origins"]
     assert less["strategy.controls.refill.max_rounds"] == "strategy dapo"
     assert less["trainer.max_steps"] == "default"
+    lines, printed = folder / "lines.yaml", folder / "printed.yaml"
+    asked = '{name: plan_then_act, template: "{prompt}\\n${prompts} lines"}'
+    lines.write_text(f"base: own.yaml\nstrategy: {{name: dapo, generate: {asked}}}\n")
+    printed.write_text(gfcr("config", lines).stdout)
+    template = configs.read_experiment(printed).strategy["generate"]["template"]
+    assert template == "{prompt}\n32 lines"
 
 
 def test_an_arm_has_the_values_of_its_factors(folder: Path) -> None:

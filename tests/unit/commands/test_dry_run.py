@@ -139,7 +139,8 @@ def test_another_launcher_drops_what_the_file_s_has_and_says_so(tmp_path: Path) 
 @over("command", ["run", "sweep"])
 def test_a_command_says_which_knobs_its_overrides_drop(command: str, tmp_path: Path) -> None:
     file = written(tmp_path, strategy={"name": "grpo", "group_size": 6})
-    word = "strategy.name=dapo" if command == "run" else "strategy=dapo,grpo"
-    done = gfcr(command, file, word, "--dry-run")
-    assert done.returncode == 0, done.stderr
-    assert "for another part: strategy.group_size." in done.stderr
+    several = ["strategy=dapo,grpo", "strategy={name: dapo, max_rounds: 3},grpo"]
+    for word in ["strategy.name=dapo"] if command == "run" else several:
+        done = gfcr(command, file, word, "--dry-run")
+        assert done.returncode == 0, done.stderr
+        assert "for another part: strategy.group_size." in done.stderr

@@ -3,8 +3,10 @@
 import os
 import subprocess
 import sys
+from collections.abc import Generator
 
 import pytest
+import torch
 
 from gfcr.process import cores
 from gfcr.process.cores import SERVERS, apart, told
@@ -15,21 +17,27 @@ pytestmark = pytest.mark.skipif(len(HERE) < 2, reason="one core cannot be divide
 
 
 @pytest.fixture(autouse=True)
-def undecided(monkeypatch: pytest.MonkeyPatch) -> None:
+def undecided(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     """As where nobody has said how many threads there are, on a machine without accelerator."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(cores, "accelerated", lambda: False)
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
 
 
 def test_in_there_each_half_has_its_cores_and_children_inherit_the_trainer_s() -> None:
-    half = (len(HERE) + 1) // 2
+    half, threads = (len(HERE) + 1) // 2, len(HERE) + 1  # as many as no number of cores here
+    torch.set_num_threads(threads)
     with apart(servers=1):
+        assert torch.get_num_threads() == half
         assert sorted(os.sched_getaffinity(0)) == HERE[:half]
         assert told() == HERE[half:]
         asked = "import os; print(sorted(os.sched_getaffinity(0)))"
         done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True)
         assert done.stdout.strip() == str(HERE[:half])
     assert sorted(os.sched_getaffinity(0)) == HERE and SERVERS not in os.environ
+    assert torch.get_num_threads() == threads
 
 
 def test_an_error_gives_the_cores_back() -> None:

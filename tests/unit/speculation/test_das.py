@@ -17,11 +17,12 @@ from gfcr.engine.fake import EOS, Fake, FakeEngine, Script
 from gfcr.errors import ConfigError
 from gfcr.ledger import IN_FLIGHT
 from gfcr.pipeline import Pipeline
+from gfcr.speculation.auto import Auto
 from gfcr.speculation.base import Draft, Row, Target
 from gfcr.speculation.das import Das
 from gfcr.stages import Harvest
 from gfcr.testing import factories as make
-from gfcr.types import Sampling
+from gfcr.types import Sampling, Span
 from tests.cases import over
 
 PROMPT = (4, 5, 6)
@@ -59,7 +60,13 @@ def harvest(*texts: Sequence[int], prompt_id: str = "p", step: int = 0) -> Harve
     prompt = make.prompt()
     prompt = type(prompt)(id=prompt_id, tokens=PROMPT, text="", answer="")
     rollouts = [
-        make.rollout(i, of=prompt, length=len(text), tokens_T=np.array(text, np.int32))
+        make.rollout(
+            i,
+            of=prompt,
+            length=len(text),
+            tokens_T=np.array(text, np.int32),
+            spans=(Span(request_id=f"{step}/{i}", start=0, stop=len(text)),),
+        )
         for i, text in enumerate(texts)
     ]
     return Harvest(step=step, groups=(make.group_of(rollouts),), aborted=())
@@ -204,9 +211,15 @@ def test_a_rollout_of_a_batch_in_the_making_is_remembered_once_after_a_resume_to
     das.observe(Harvest(step=0, groups=(), aborted=()), view=make.view())
     again = drafter()
     again.load_state_dict(pickle.loads(pickle.dumps(das.state_dict())))
+    partial = Harvest(step=1, groups=(), aborted=batch.groups[0].rollouts)  # and then resumed
     for each in (das, again):
-        each.observe(batch, view=make.view())
-        assert each.metrics()["sequences"] == 1 and not each.state_dict()["finished"]
+        for seen in (partial, partial, batch):
+            each.observe(seen, view=make.view())
+            assert each.metrics()["sequences"] == 1
+        assert each.state_dict()["limits"]["recent"] == [len(TEXT)]
+        for _ in range(each.window + 1):
+            each.observe(Harvest(step=2, groups=(), aborted=()), view=make.view())
+        assert not each.state_dict()["finished"], "names are forgotten in the end"
 
 
 # ------------------------------------------------------------ forgetting, order
@@ -230,6 +243,11 @@ def test_the_window_forgets_between_updates_only() -> None:
         das.observe(harvest(new, step=step), view=make.view())
     assert not proposed(das, old[:6])
     assert proposed(das, new[:6])
+    for window in (1, 2, 3, 8):
+        das = drafter(window=window)
+        for step in range(3 * window):
+            das.observe(harvest(new, step=step), view=make.view())
+            assert min(step + 1, window / 2) <= das.metrics()["sequences"] <= window
 
 
 def test_the_least_recently_visited_problem_goes_when_memory_is_full() -> None:
@@ -454,6 +472,10 @@ def test_a_run_drafts_from_its_second_epoch_and_accounts_for_every_token(budget:
     bins = run.ledger.bins()
     assert run.engine.stats().generated_tokens == sum(bins.values())
     assert IN_FLIGHT not in bins
+    for drafter in (Das(budget=budget), Auto(drafter=Das(budget=budget))):
+        strategy = replace(run.strategy, drafter=drafter)
+        free = make.pipeline(strategy, prompts=8, engine={"step_s": 0, "token_s": 0})
+        assert [len(b.samples) for b in updates(free, num=5)] == [32] * 5
 
 
 def test_drafting_changes_no_sampled_token() -> None:

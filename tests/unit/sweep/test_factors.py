@@ -166,7 +166,8 @@ def test_several_values_on_the_command_line_are_crossed(tmp_path: Path) -> None:
 
     crossed = arms("strategy=grpo,dapo", "sampling.top_k=0,3", "seed=0,1,2")
     assert crossed == ["grpo+0", "grpo+3", "dapo+0", "dapo+3"]
-    study = sweep.load(file, overrides=["strategy=grpo,dapo", "seed=4,5", "prompts=3"])
+    one = "prompts=${oc.select:none,3}"
+    study = sweep.load(file, overrides=["strategy=grpo,dapo", "seed=4,5", one])
     assert list(study.seeds) == [4, 5] and study.trials[0].config.prompts == 3
     assert study.trials[-1].config.strategy == {"name": "dapo"}
     with pytest.raises(ConfigError, match=r"is an experiment, one run"):
@@ -175,6 +176,8 @@ def test_several_values_on_the_command_line_are_crossed(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"strategy has several values, and .* has arms"):
         arms("strategy=grpo,dapo")
     assert arms("strategy=grpo,dapo", "~arms") == ["grpo", "dapo"]
+    last = arms("~arms", "strategy=rloo,spo", "strategy=grpo,dapo", "prompts=3,4", "prompts=5")
+    assert last == ["grpo", "dapo"]
 
 
 @over("kind", ["file", "values"])
@@ -200,6 +203,9 @@ def test_parts_that_arms_may_differ_in_are_crossed_by_their_names(tmp_path: Path
     study = sweep.load(file, overrides=["schedule=sync,lag", "strategy={name: grpo},{name: rloo}"])
     assert [*study.arms] == ["sync+grpo", "sync+rloo", "lag+grpo", "lag+rloo"]
     levels = {"warm": {"sampling": {"temperature": 1.0}}, "cool": {"trainer": {"save_every": 3}}}
+    short = {"usual": {}, "short": {"engine": {"mean_length": 3}}}
+    found = load(tmp_path, factors={"length": short}, compares=["engine"]).arms["short"][0].config
+    assert found.engine["mean_length"] == 3
     cool = load(tmp_path, factors={"heat": levels}).arms["cool"][0].config
     assert cool.trainer == {"name": "dry", "max_steps": 2, "save_every": 3}
 

@@ -138,6 +138,9 @@ def test_the_file_and_the_line_are_said(tmp_path: Path) -> None:
     (tmp_path / "base.yaml").write_text("prompts: 4\nsampling:\n\n  max_tokens: ???\n")
     with pytest.raises(ConfigError, match=r"base\.yaml:4: .*sampling\.max_tokens must be given"):
         configs.read_experiment(tmp_path / "own.yaml")
+    (tmp_path / "above.yaml").write_text("base: own.yaml\nprompts: ???\n")
+    with pytest.raises(ConfigError, match=r"above\.yaml:2: .*prompts must be given"):
+        configs.read_experiment(tmp_path / "above.yaml", overrides=["sampling.max_tokens=7"])
     study = {**VALUES, "prompts": 2, "arms": {"a": {}, "b": {"prompts": "${nothing}"}}}
     (tmp_path / "study.yaml").write_text(text := yaml.safe_dump(study, sort_keys=False))
     line = text.splitlines().index("    prompts: ${nothing}") + 1
@@ -268,6 +271,16 @@ def test_overrides_are_hydras() -> None:
     # One names the part and the other sets it, in any order; a file's settings of another go.
     for order in (["strategy=grpo", "strategy.n=4"], ["strategy.n=4", "strategy=grpo"]):
         assert after(*order)["strategy"] == {"n": 4, "name": "grpo"}
+        inner = [word.replace("strategy", "strategy.drafter") for word in order]
+        for held in ("das", {"name": "das", "k": 1}, {"k": 1}, None):
+            strategy = {"name": "spo", "drafter": held}
+            made = apply_overrides({"strategy": strategy}, inner)["strategy"]["drafter"]
+            assert made == {"n": 4, "name": "grpo"}
+    without = apply_overrides({"strategy": {"drafter": "none"}}, ["strategy.drafter.n=4"])
+    assert without["strategy"]["drafter"] == {"n": 4}, "the strategy's own"
+    for place, key in (("strategy", "drafter"), ("evaluation", "generate")):
+        named = apply_overrides({place: {key: "das"}}, [f"{place}.{key}.n=4"])
+        assert named[place][key] == {"name": "das", "n": 4}
     for text in ("'x #'", '"####"', "x#", "'it''s #'", "['a # b']"):
         assert after(f"a.n={text}")["a"]["n"] == yaml.safe_load(text)
     assert after("a.words=[\tx,\ty]")["a"]["words"] == ["x", "y"], "a tab is a gap"
