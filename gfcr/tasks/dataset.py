@@ -261,7 +261,7 @@ class Dataset(Task):
 
     def _read(self, table: Any, split: str) -> Read:
         where = f"dataset.path={self.path}, split '{split}'"
-        if self.path.endswith(".csv"):  # functions get the numbers of `table`
+        if table.info.builder_name == "csv":  # functions get the numbers of `table`
             names = table.column_names
             table = rows.open_table(self.path, subset=self.subset, split=split, texts=names)
         return read(table, columns=self.columns, check=self._check, where=where)

@@ -320,6 +320,12 @@ def test_cells_of_csv_are_as_they_were_written_and_functions_get_numbers(tmp_pat
     both = [*found.train, *found.heldout]
     assert sorted(p.answer for p in both) == sorted(cells)
     assert task.verify(both[0], text="").reward == 2
+    (tmp_path / "data").mkdir()
+    path.rename(tmp_path / "data" / "train.csv")
+    (tmp_path / "data" / "test.csv").write_text("prompt,answer\n9,008")  # and no `n`
+    split = Dataset(path=str(tmp_path / "data"), heldout_split="test").problems(make.CODEC)
+    answers = [sorted(p.answer for p in side) for side in (split.train, split.heldout)]
+    assert answers == [sorted(cells), ["008"]]
     path.write_text("prompt,answer\n1,1\n2,\n")
     with pytest.raises(TaskError, match="row 1: column 'answer' holds NoneType"):
         Dataset(path=str(path)).problems(make.CODEC)
