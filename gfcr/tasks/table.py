@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, cast, final
+from unicodedata import normalize
 
 from gfcr.errors import TaskError, did_you_mean
 from gfcr.tasks import turns
@@ -132,9 +133,12 @@ def _row(prompt: Any, given: _Given, *, number: int, columns: Columns, place: st
 
 
 def _spelled(told: Sequence[turns.Turn], tools: Sequence[Any], *, text: str) -> str:
-    """Returns what a prompt's id depends on: the text of one that is a single turn of the user."""
+    """Returns what a prompt's id depends on: the text of one that is a single turn of the user.
+
+    Chat templates trim it, and tokenizers compose accents: what differs by that alone is the same.
+    """
     if not tools and (not told or (len(told) == 1 and told[0]["role"] == "user")):
-        return text
+        return normalize("NFC", text).strip()
     begun = [*told[:-1], told[-1]["content"] if told[-1]["role"] == "user" else told[-1]]
     return json.dumps([*begun, *tools])
 

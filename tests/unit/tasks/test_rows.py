@@ -47,6 +47,10 @@ def test_rows_that_repeat_one_are_left_out_and_counted_and_numbers_become_text()
     found = read_all(Table(q=["a", "b", "a", "a"], a=[1, 2.5, 1, "1"]))
     assert [(r.prompt, r.answers) for r in found.rows] == [("a", ("1",)), ("b", ("2.5",))]
     assert found.about == "4 rows, 2 prompts; 2 repeat one and are left out"
+    # Through most chat templates and tokenizers these are the same tokens.
+    spelt = rows(Table(q=["\xe4?", "a\u0308?", " \xe4?\n", "\xe4?\n"], a=["1", "1", "1", "2"]))
+    assert [(r.prompt, r.answers) for r in spelt] == [("\xe4?", ("1",)), ("\xe4?\n", ("2",))]
+    assert len({r.asked for r in spelt}) == 1, "on one side of the split"
 
 
 def test_one_prompt_with_two_answers_is_two_rows_of_one_side() -> None:
