@@ -246,8 +246,10 @@ class HfCodec:
         unk = self._tokenizer.unk_token_id
         if unk is not None and unk in ids:
             bare = {c: self._tokenizer(c, add_special_tokens=False)["input_ids"] for c in set(text)}
-            unknown = sorted(c for c, found in bare.items() if unk in found)
-            raise _cannot_encode(text, unknown=unknown, known=f"the tokenizer in {self._folder}")
+            # There is none in a text that spells the token out, as GPT-2's `<|endoftext|>`.
+            if unknown := sorted(c for c, found in bare.items() if unk in found):
+                known = f"the tokenizer in {self._folder}"
+                raise _cannot_encode(text, unknown=unknown, known=known)
         return ids
 
 

@@ -25,11 +25,6 @@ def test_text_survives_the_round_trip_and_special_tokens_vanish(text: str) -> No
     assert CODEC.decode((*tokens, CODEC.eos_id)) == text
 
 
-def test_unknown_characters_are_named() -> None:
-    with pytest.raises(TaskError, match=r"'a' 'b' in the text '1ab\+1='"):
-        CODEC.prompt("1ab+1=")
-
-
 HOLDS = "{% for m in messages %}{{ m['content'] | trim }}={% endfor %}"
 LEAVES = "{% for m in messages if m['role'] == 'user' %}{{ m['content'] }}={% endfor %}"
 REFUSES = "{{ raise_exception('no such role') }}"
@@ -40,6 +35,15 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("model")
     sft.char_tokenizer(CODEC.alphabet).save_pretrained(folder)
     return folder
+
+
+def test_unknown_characters_are_named_and_a_token_spelt_out_is_none(tmp_path: Path) -> None:
+    sft.char_tokenizer("1+=<unk>").save_pretrained(tmp_path)
+    codec = HfCodec(tmp_path)
+    for each in (CODEC, codec):
+        with pytest.raises(TaskError, match=r"'a' 'b' in the text '1ab\+1='"):
+            each.prompt("1ab+1=")
+    assert codec.prompt("1<unk>1") == (4, 3, 4)
 
 
 def test_a_system_prompt_goes_before_every_prompt(model: Path, tmp_path: Path) -> None:
