@@ -148,7 +148,7 @@ def _column(table: Any, path: str, *, key: str = "", where: str) -> Sequence[Any
     names: Sequence[str] = table.column_names
     first, _, rest = path.partition(".")
     if path in names:
-        return table[path]
+        return [*table[path]]  # one by one, each would be looked up in the file
     if rest and first in names:
         return [_within(value, rest) for value in table[first]]
     if path and key:
