@@ -67,11 +67,9 @@ def normal(name: str, total: float, *, variance: float) -> Check | None:
 def surprise(name: str, f: Features, *, mask: Mask) -> Check | None:
     """Tests the standardised sum of log p(x) + H: positive is too sharp, negative too flat."""
     use = mask & ~f.impossible_N
-    if use.sum() < ENOUGH:
-        return None
     variance = float(f.surprise_var_N[use].sum())
-    # One token must not carry the sum: the normal law would not hold.
-    if variance < ENOUGH * float(f.surprise_var_N[use].max(initial=0)):
+    # Neither few tokens nor rare ones may carry the sum: the normal law would not hold.
+    if variance**2 < ENOUGH * float(f.surprise_4th_N[use].sum()):
         return None
     return normal(name, float(f.surprise_N[use].sum()), variance=variance)
 
