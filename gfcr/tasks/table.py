@@ -137,9 +137,10 @@ def _spelled(told: Sequence[turns.Turn], tools: Sequence[Any], *, text: str) -> 
 
     Chat templates trim it, and tokenizers compose accents: what differs by that alone is the same.
     """
+    text = normalize("NFC", text).strip()
     if not tools and (not told or (len(told) == 1 and told[0]["role"] == "user")):
-        return normalize("NFC", text).strip()
-    begun = [*told[:-1], told[-1]["content"] if told[-1]["role"] == "user" else told[-1]]
+        return text
+    begun = [*told[:-1], text if told[-1]["role"] == "user" else told[-1]]
     return json.dumps([*begun, *tools])
 
 

@@ -79,7 +79,7 @@ def tools(given: Any, *, where: str) -> tuple[Mapping[str, Any], ...]:
         TaskError: it is neither a list of schemas nor the JSON of one.
     """
     try:
-        held: list[Any] = json.loads(given or "[]") if isinstance(given, str) else given or []
+        held: list[Any] = (json.loads(given or "[]") if isinstance(given, str) else given) or []
         found: list[Any] = [json.loads(one) if isinstance(one, str) else one for one in held]
     except (TypeError, ValueError):
         found = [None]

@@ -58,6 +58,8 @@ def test_rows_that_repeat_one_are_left_out_and_counted_and_numbers_become_text()
     spelt = rows(Table(q=["\xe4?", "a\u0308?", " \xe4?\n", "\xe4?\n"], a=["1", "1", "1", "2"]))
     assert [(r.prompt, r.answers) for r in spelt] == [("\xe4?", ("1",)), ("\xe4?\n", ("2",))]
     assert len({r.asked for r in spelt}) == 1, "on one side of the split"
+    system, user = {"role": "system", "content": "a"}, {"role": "user", "content": " b\n"}
+    assert len(rows(Table(q=[[system, ASKED], [system, user]], a=["1", "1"]))) == 1
 
 
 def test_one_prompt_with_two_answers_is_two_rows_of_one_side() -> None:
@@ -77,6 +79,8 @@ def test_a_column_of_tools_that_is_named_must_be_there() -> None:
             path="t.csv", prompt_column="q", answer_column="a", tools_column=path
         ).columns
 
+    none = rows(Table(q=["a", "b", "c", "ab"], a=["1"] * 4, tools=[None, "", "null", "[]"]))
+    assert [row.tools for row in none] == [()] * 4
     table = Table(q=["a"], a=["1"])
     for path in ("tools", ""):
         assert read(table, columns=columns(path), check=lambda _: None, where="here").total == 1
