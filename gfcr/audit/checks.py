@@ -75,7 +75,10 @@ def surprise(name: str, f: Features, *, mask: Mask) -> Check | None:
 
 
 def _spread(mass: Array) -> Spread | None:
-    """Returns the spread of counts by their probabilities; None if no cell has enough variance."""
+    """Returns the spread of counts by their probabilities; None if no cell has enough variance.
+
+    Left out, too, is what varies too little of several, as their sum where few tokens fall outside.
+    """
     # Matrix products of this shape make BLAS threads wait for each other on a busy machine.
     small = mass.size * mass.shape[1] < FEW
     products = np.einsum("nj,nk->jk", mass, mass) if small else mass.T @ mass
@@ -84,7 +87,7 @@ def _spread(mass: Array) -> Spread | None:
     if len(cells) < 1:
         return None
     values, vectors = np.linalg.eigh(covariance[np.ix_(cells, cells)])
-    kept = values > 1e-6 * values.max()
+    kept = values >= ENOUGH
     return Spread(cells, vectors[:, kept], values[kept])
 
 

@@ -232,6 +232,16 @@ def test_sums_that_few_unlikely_tokens_carry_decide_nothing() -> None:
                 many += 1
                 assert check.p_value > stats.binom.sf(hit - 1, num, chance) / 10, (num, hit)
     assert many == 8, "of many tokens"
+    for expected, hits in ((0.1, range(1, 4)), (2, range(3, 10)), (30, range(31, 60, 4))):
+        num, law = 10_000, np.array([0.5, 0.3, 0.2 - expected / 10_000, expected / 10_000])
+        for hit in hits:
+            counts = [num // 2, num - hit - num // 2 - num // 5, num // 5]
+            cells = features.Partition(
+                hit_N=np.repeat(np.arange(4, dtype=np.int32), [*counts, hit]),
+                mass_NK=np.tile(law, (num, 1)),
+            )
+            check = checks.cells("", cells, mask=np.ones(num, np.bool_))
+            assert check and check.p_value > stats.binom.sf(hit - 1, num, law[3]) / 10, (law, hit)
     prompts = Prompts(prompts=[(2, 3), (4, 5)], max_tokens=32, tokens=2_000)
     for chance, leans in ((1e-3, False), (0.1, True)):
         law = np.full((8, 8, 8), chance / 7)
