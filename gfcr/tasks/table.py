@@ -5,8 +5,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
+from decimal import Decimal
 from typing import Any, cast, final
 from unicodedata import normalize
+
+import numpy as np
 
 from gfcr.errors import TaskError, did_you_mean
 from gfcr.tasks import turns
@@ -149,7 +152,7 @@ def _column(table: Any, path: str, *, key: str = "", where: str) -> Sequence[Any
     names: Sequence[str] = table.column_names
     first, _, rest = path.partition(".")
     if path in names:
-        return [*table[path]]  # one by one, each would be looked up in the file
+        return _values(table, path)
     if rest and first in names:
         return [_within(value, rest) for value in table[first]]
     if path and key:
@@ -160,6 +163,14 @@ def _column(table: Any, path: str, *, key: str = "", where: str) -> Sequence[Any
             + (" Give answer_column='' where no answer is needed." * (key == "answer_column"))
         )
     return ()
+
+
+def _values(table: Any, name: str) -> list[Any]:
+    """Returns a column's values; 0.1 in 32 bits is 0.1, not the nearest number of 64 bits."""
+    kinds = {"float16": np.float16, "float32": np.float32}
+    kind = kinds.get(getattr(table.features[name], "dtype", ""))
+    # The column as a whole: one by one, each value would be looked up in the file.
+    return [float(str(kind(v))) if kind and v is not None else v for v in table[name]]
 
 
 def _within(value: Any, path: str) -> Any:
@@ -188,10 +199,10 @@ def _text(value: Any, *, where: str) -> str:
         return str(int(value))  # tables hold 7 as 7.0 beside 8.5, or beside none
     if isinstance(value, date):
         raise TaskError(
-            f"{where} holds the date {value}, as which JSON's texts such as '2024-01-02' are read: "
-            "convert the file to .csv or .parquet, where they stay texts."
+            f"{where} holds the date {value}: write it as a text. JSON's such as '2024-01-02' are "
+            "read as dates: convert the file to .csv or .parquet, where they stay texts."
         )
-    if not isinstance(value, str | int | float) or value != value:
+    if not isinstance(value, str | int | float | Decimal) or value != value:
         raise TaskError(
             f"{where} holds {type(value).__name__}, not a text or a number: "
             "fill it, or name another column."

@@ -2,8 +2,11 @@
 
 import json
 import time
+from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from gfcr.errors import TaskError
@@ -306,6 +309,10 @@ def test_numbers_of_tables_are_as_they_were_written(tmp_path: Path) -> None:
     path.write_text("\n".join(map(json.dumps, rows)))
     problems = Dataset(path=str(path), heldout_fraction=0.01).problems(make.CODEC)
     assert {p.answer for p in [*problems.train, *problems.heldout]} == {"7", "8.5", "9"}
+    for column in (pa.array([0.1, 8.5], pa.float32()), pa.array([Decimal("0.1"), Decimal("8.5")])):
+        pq.write_table(pa.table({"prompt": ["1", "2"], "answer": column}), tmp_path / "q.parquet")
+        found = Dataset(path=str(tmp_path / "q.parquet"), heldout_fraction=0.01)
+        assert {p.answer for p in found.problems(make.CODEC).train} == {"0.1", "8.5"}
     path.write_text('{"prompt": "1", "answer": NaN}\n{"prompt": "2", "answer": 1.5}')
     with pytest.raises(TaskError, match="row 0: column 'answer'"):
         Dataset(path=str(path), heldout_fraction=0.01).problems(make.CODEC)

@@ -25,6 +25,10 @@ class Table(dict[str, list[Any]]):
     def column_names(self) -> list[str]:
         return list(self)
 
+    @property
+    def features(self) -> dict[str, Any]:
+        return dict.fromkeys(self)
+
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
             return super().__getitem__(key)
