@@ -1,8 +1,10 @@
 """Conversion of text to tokens: a Hugging Face tokenizer, or one token per character."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, final
@@ -183,8 +185,12 @@ class HfCodec:
 
     def marks(self, text: str) -> list[str]:
         """Returns the special tokens that a text spells out, if a template goes around it."""
-        special = self._special().values() if self._tokenizer.chat_template else ()
-        return [token for token in special if token in text]
+        return [*dict.fromkeys(self._spelt.findall(text))] if self._tokenizer.chat_template else []
+
+    @cached_property
+    def _spelt(self) -> "re.Pattern[str]":
+        """Any special token: a vocabulary may have thousands, and data sets millions of rows."""
+        return re.compile("|".join(map(re.escape, self._special().values())))
 
     def encode(self, text: str) -> tuple[int, ...]:
         """Encodes text that continues a sequence: no special tokens."""

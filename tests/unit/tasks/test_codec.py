@@ -52,6 +52,8 @@ def test_a_system_prompt_goes_before_every_prompt(model: Path, tmp_path: Path) -
     assert codec.prompt("1+2") == codec.encode("9?=1+2=")
     plain = HfCodec(model, chat_template=str(tmp_path / "own.jinja"))
     assert plain.prompt("1+2") == plain.encode("1+2=")
+    assert plain.marks("1<eos>+<bos>2<eos>") == ["<eos>", "<bos>"], "as they come in the text"
+    assert plain.marks("1<2>") == HfCodec(model).marks("<bos>") == [], "with a template alone"
 
 
 @over(
