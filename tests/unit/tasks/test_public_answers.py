@@ -333,6 +333,14 @@ def test_cells_of_csv_are_as_they_were_written_and_functions_get_numbers(tmp_pat
     split = Dataset(path=str(tmp_path / "data"), heldout_split="test").problems(make.CODEC)
     answers = [sorted(p.answer for p in side) for side in (split.train, split.heldout)]
     assert answers == [sorted(cells), ["008"]]
+    kinds = {"prompt": "string", "answer": "int64", "n": "float64"}
+    features = [{"name": name, "dtype": kind} for name, kind in kinds.items()]
+    card = json.dumps({"dataset_info": {"features": features}})
+    (tmp_path / "data" / "README.md").write_text(f"---\n{card}\n---\n")
+    for name, answer in (("train", "007"), ("test", "008")):
+        (tmp_path / "data" / f"{name}.csv").write_text(f"prompt,answer,n\n{answer},{answer},NA\n")
+    declared = Dataset(path=str(tmp_path / "data"), heldout_split="test").problems(make.CODEC)
+    assert [declared.train[0].answer, declared.heldout[0].answer] == ["7", "8"]
     path.write_text("prompt,answer\n1,1\n2,\n")
     with pytest.raises(TaskError, match="row 1: column 'answer' holds NoneType"):
         Dataset(path=str(path)).problems(make.CODEC)
