@@ -7,7 +7,7 @@ from typing import Final, final
 import numpy as np
 
 from gfcr.audit import checks, scan, shifts
-from gfcr.audit.evidence import Evidence
+from gfcr.audit.evidence import BOUND, Evidence
 from gfcr.audit.features import PARTITIONS
 from gfcr.audit.sampler import BONUS, PLAIN, VERIFIED
 from gfcr.audit.shifts import DRAFT, POSITION
@@ -84,7 +84,8 @@ def _law(e: Evidence) -> Iterator[checks.Check | None]:
     yield checks.uniform("uniform ranked", f.ranked_N[mask])
     yield checks.rare("rare", f)
     variance = float(e.lean_var_N[mask].sum())
-    yield checks.normal("towards the drafter", float(e.lean_N[mask].sum()), variance=variance)
+    if variance >= checks.ENOUGH * BOUND**2:  # fewer tokens could carry the sum
+        yield checks.normal("towards the drafter", float(e.lean_N[mask].sum()), variance=variance)
 
 
 def _length(e: Evidence, *, deterministic: bool) -> Iterator[checks.Check | None]:

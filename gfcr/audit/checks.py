@@ -67,17 +67,18 @@ def normal(name: str, total: float, *, variance: float) -> Check | None:
 def surprise(name: str, f: Features, *, mask: Mask) -> Check | None:
     """Tests the standardised sum of log p(x) + H: positive is too sharp, negative too flat."""
     use = mask & ~f.impossible_N
-    if use.sum() < ENOUGH:
-        return None
     variance = float(f.surprise_var_N[use].sum())
-    # One token must not carry the sum: the normal law would not hold.
-    if variance < ENOUGH * float(f.surprise_var_N[use].max(initial=0)):
+    # Neither few tokens nor rare ones may carry the sum: the normal law would not hold.
+    if variance**2 < ENOUGH * float(f.surprise_4th_N[use].sum()):
         return None
     return normal(name, float(f.surprise_N[use].sum()), variance=variance)
 
 
 def _spread(mass: Array) -> Spread | None:
-    """Returns the spread of counts by their probabilities; None if no cell has enough variance."""
+    """Returns the spread of counts by their probabilities; None if no cell has enough variance.
+
+    Left out, too, is what varies too little of several, as their sum where few tokens fall outside.
+    """
     # Matrix products of this shape make BLAS threads wait for each other on a busy machine.
     small = mass.size * mass.shape[1] < FEW
     products = np.einsum("nj,nk->jk", mass, mass) if small else mass.T @ mass
@@ -86,7 +87,7 @@ def _spread(mass: Array) -> Spread | None:
     if len(cells) < 1:
         return None
     values, vectors = np.linalg.eigh(covariance[np.ix_(cells, cells)])
-    kept = values > 1e-6 * values.max()
+    kept = values >= ENOUGH
     return Spread(cells, vectors[:, kept], values[kept])
 
 

@@ -51,6 +51,8 @@ class Features:
     surprise_N: Array
     """Difference log p(x) - E log p, in nats."""
     surprise_var_N: Array
+    surprise_4th_N: Array
+    """Its fourth moment, which few unlikely tokens make large."""
     spread_N: Array
     """Randomised probability-integral transform in vocabulary order: uniform if lossless."""
     ranked_N: Array
@@ -87,6 +89,7 @@ def reduce(law: Laws, tokens: Ints, *, cells: Mapping[str, Cells], seed: int) ->
         logp_N=logp,
         surprise_N=logp - mean,
         surprise_var_N=np.maximum((law * log**2).sum(-1) - mean**2, 0.0),
+        surprise_4th_N=(law * (log - mean[:, None]) ** 4).sum(-1),
         spread_N=np.where(lower, law, 0).sum(-1) + part,
         ranked_N=np.where(larger, law, 0).sum(-1) + part,
         rare_N=p < RARE,

@@ -1,6 +1,7 @@
 """Any Hugging Face dataset with a prompt and an answer column, scored by a named verifier."""
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Annotated, Any, final
@@ -261,9 +262,10 @@ class Dataset(Task):
 
     def _read(self, table: Any, split: str) -> Read:
         where = f"dataset.path={self.path}, split '{split}'"
-        if self.path.endswith(".csv"):  # functions get the numbers of `table`
+        if table.info.builder_name == "csv":  # functions get the numbers of `table`
             names = table.column_names
-            table = rows.open_table(self.path, subset=self.subset, split=split, texts=names)
+            with suppress(TaskError):  # a card may declare types that a text, `NA`, is not of
+                table = rows.open_table(self.path, subset=self.subset, split=split, texts=names)
         return read(table, columns=self.columns, check=self._check, where=where)
 
     def _check(self, answer: str) -> str | None:

@@ -71,7 +71,7 @@ def fraction(key: str) -> float:
 def open_table(path: str, *, subset: str, split: str, texts: Sequence[str] = ()) -> Any:
     """Opens one split of a local file, a saved folder or a Hub dataset.
 
-    With its columns as `texts`, a CSV file's cells are as written: 007 is no 7, NA not missing.
+    With its columns as `texts`, cells of CSV files are as written: 007 is no 7, NA not missing.
 
     Raises:
         TaskError: it does not exist, or cannot be read.
@@ -91,20 +91,21 @@ def open_table(path: str, *, subset: str, split: str, texts: Sequence[str] = ())
             f"dataset.path={path}: there is no such file or folder (looked for {where.absolute()})."
             f"{near_file(where)} Give its path from where gfcr runs."
         )
+    # Unlike `features`, converters may be of columns that another split's file lacks.
+    cells = {"converters": dict.fromkeys(texts, str), "keep_default_na": False, "na_values": [""]}
+    more: dict[str, Any] = cells if texts else {}
     try:
         if where.is_file():
             with _no_bars(library):
-                more: dict[str, Any] = {"keep_default_na": False, "na_values": [""]}
-                more["features"] = library.Features(dict.fromkeys(texts, library.Value("string")))
                 found = library.load_dataset(
                     _FORMATS[where.suffix],
                     data_files=glob.escape(str(where.absolute())),  # it takes patterns
-                    **(more if texts else {}),
+                    **more,
                 )
         elif (where / "dataset_dict.json").is_file() or (where / "state.json").is_file():
             found = library.load_from_disk(str(where))
         else:
-            found = library.load_dataset(str(where) if local else path, subset or None)
+            found = library.load_dataset(str(where) if local else path, subset or None, **more)
     except Exception as error:  # each format raises its own, StopIteration for an empty file
         said = error.__cause__ or error  # the library's own words are that it failed
         reason = (str(said).strip() or type(said).__name__).splitlines()[0].rstrip(".")

@@ -5,7 +5,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
+from decimal import Decimal
 from typing import Any, cast, final
+from unicodedata import normalize
+
+import numpy as np
 
 from gfcr.errors import TaskError, did_you_mean
 from gfcr.tasks import turns
@@ -132,10 +136,14 @@ def _row(prompt: Any, given: _Given, *, number: int, columns: Columns, place: st
 
 
 def _spelled(told: Sequence[turns.Turn], tools: Sequence[Any], *, text: str) -> str:
-    """Returns what a prompt's id depends on: the text of one that is a single turn of the user."""
+    """Returns what a prompt's id depends on: the text of one that is a single turn of the user.
+
+    Chat templates trim it, and tokenizers compose accents: what differs by that alone is the same.
+    """
+    text = normalize("NFC", text).strip()
     if not tools and (not told or (len(told) == 1 and told[0]["role"] == "user")):
         return text
-    begun = [*told[:-1], told[-1]["content"] if told[-1]["role"] == "user" else told[-1]]
+    begun = [*told[:-1], text if told[-1]["role"] == "user" else told[-1]]
     return json.dumps([*begun, *tools])
 
 
@@ -144,7 +152,7 @@ def _column(table: Any, path: str, *, key: str = "", where: str) -> Sequence[Any
     names: Sequence[str] = table.column_names
     first, _, rest = path.partition(".")
     if path in names:
-        return table[path]
+        return _values(table, path)
     if rest and first in names:
         return [_within(value, rest) for value in table[first]]
     if path and key:
@@ -155,6 +163,14 @@ def _column(table: Any, path: str, *, key: str = "", where: str) -> Sequence[Any
             + (" Give answer_column='' where no answer is needed." * (key == "answer_column"))
         )
     return ()
+
+
+def _values(table: Any, name: str) -> list[Any]:
+    """Returns a column's values; 0.1 in 32 bits is 0.1, not the nearest number of 64 bits."""
+    kinds = {"float16": np.float16, "float32": np.float32}
+    kind = kinds.get(getattr(table.features[name], "dtype", ""))
+    # The column as a whole: one by one, each value would be looked up in the file.
+    return [float(str(kind(v))) if kind and v is not None else v for v in table[name]]
 
 
 def _within(value: Any, path: str) -> Any:
@@ -183,10 +199,10 @@ def _text(value: Any, *, where: str) -> str:
         return str(int(value))  # tables hold 7 as 7.0 beside 8.5, or beside none
     if isinstance(value, date):
         raise TaskError(
-            f"{where} holds the date {value}, as which JSON's texts such as '2024-01-02' are read: "
-            "convert the file to .csv or .parquet, where they stay texts."
+            f"{where} holds the date {value}: write it as a text. JSON's such as '2024-01-02' are "
+            "read as dates: convert the file to .csv or .parquet, where they stay texts."
         )
-    if not isinstance(value, str | int | float) or value != value:
+    if not isinstance(value, str | int | float | Decimal) or value != value:
         raise TaskError(
             f"{where} holds {type(value).__name__}, not a text or a number: "
             "fill it, or name another column."

@@ -78,12 +78,7 @@ def tools(given: Any, *, where: str) -> tuple[Mapping[str, Any], ...]:
     Raises:
         TaskError: it is neither a list of schemas nor the JSON of one.
     """
-    try:
-        held: list[Any] = json.loads(given or "[]") if isinstance(given, str) else given or []
-        found: list[Any] = [json.loads(one) if isinstance(one, str) else one for one in held]
-    except (TypeError, ValueError):
-        found = [None]
-    if not all(isinstance(each, Mapping) for each in found):
+    if (found := _listed(given)) is None:
         raise TaskError(
             f"{where} holds {shown(given)}: give a list of JSON schemas, one for each tool, or "
             "name another tools_column ('' for none)."
@@ -126,11 +121,29 @@ def _turn(given: Mapping[str, Any], *, where: str) -> Turn:
             f"{where} ({role}) has '{unknown[0]}', which no chat template reads."
             f"{did_you_mean(unknown[0], FIELDS)} Allowed: {', '.join(FIELDS)}."
         )
+    if (calls := _listed(kept.pop("tool_calls", None))) is None:
+        raise TaskError(
+            f"{where} ({role}) holds the tool_calls {shown(given['tool_calls'])}: give a list of "
+            "{function: {name, arguments}}, or the JSON of one."
+        )
+    kept |= {"tool_calls": calls} if calls else {}
     if "content" in kept:
         return {**kept, "content": _text(kept["content"], where=f"{where} ({role})")}
     if not _calls(kept):
         raise TaskError(f"{where} ({role}) has no content: give it a text, or tool_calls.")
     return {**kept, "content": None} if "content" in given else kept
+
+
+def _listed(given: Any) -> list[Any] | None:
+    """Returns tools or calls, which may be the JSON of a list or a list of JSON; None of others."""
+    try:
+        held: list[Any] = (json.loads(given or "[]") if isinstance(given, str) else given) or []
+        found: list[Any] = [json.loads(one) if isinstance(one, str) else one for one in held]
+    except (TypeError, ValueError):
+        return None
+    made = [cast("Mapping[str, Any]", each) for each in found if isinstance(each, Mapping)]
+    inner = (each.get("function", {}) for each in made)
+    return found if len(made) == len(found) and all(isinstance(i, Mapping) for i in inner) else None
 
 
 def _text(content: Any, *, where: str) -> str:

@@ -3,13 +3,14 @@
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, Final, cast
+from unicodedata import normalize
 
 from gfcr import registry
 from gfcr.part import Part
 from gfcr.tasks.base import Asked, Verdict, first_line
 from gfcr.types import Prompt
-from gfcr.values import plain
 from gfcr.values.numbers import real
+from gfcr.values.plain import merge
 
 ANSWERS: Final = "gfcr.answers"
 """Key in a prompt's `meta` of its right answers, where there are several."""
@@ -89,6 +90,12 @@ def best(found: Sequence[Verdict]) -> Verdict:
     return [*right, *unknown, *sorted(found, key=lambda v: -(v.reward or 0.0))][0]
 
 
+def plain(text: str, *, caseless: bool) -> str:
+    """Returns a text as texts are compared: without white space around it, accents composed."""
+    text = normalize("NFC", text.casefold() if caseless else text)
+    return text.replace("\r\n", "\n").strip()
+
+
 def load(name: str, *, options: Mapping[str, Any], where: str) -> Verifier:
     """Makes the verifier called `name`: see `gfcr.registry`.
 
@@ -96,4 +103,4 @@ def load(name: str, *, options: Mapping[str, Any], where: str) -> Verifier:
         ConfigError: no such verifier or option.
     """
     verifier = cast(type[Verifier], registry.find("verifier", name, where=where))
-    return verifier(**plain.merge(verifier, {}, options, where=f"{where}_options"))
+    return verifier(**merge(verifier, {}, options, where=f"{where}_options"))

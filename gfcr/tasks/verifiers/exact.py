@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 from gfcr.tasks.base import Verdict
-from gfcr.tasks.verifiers.base import Verifier
+from gfcr.tasks.verifiers.base import Verifier, plain
 from gfcr.values.ranges import Word
 
 
@@ -24,7 +24,5 @@ class Exact(Verifier):
         if self.marker and self.marker not in text:
             return Verdict(reward=0.0)
         given = text.rpartition(self.marker)[2] if self.marker else text
-        return Verdict(reward=float(self._plain(given) == self._plain(answer)))
-
-    def _plain(self, text: str) -> str:
-        return (text.casefold() if self.ignore_case else text).replace("\r\n", "\n").strip()
+        same = plain(given, caseless=self.ignore_case) == plain(answer, caseless=self.ignore_case)
+        return Verdict(reward=float(same))

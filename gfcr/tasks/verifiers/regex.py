@@ -6,7 +6,7 @@ from typing import ClassVar, final
 
 from gfcr.errors import ConfigError
 from gfcr.tasks.base import Verdict
-from gfcr.tasks.verifiers.base import Verifier
+from gfcr.tasks.verifiers.base import Verifier, plain
 from gfcr.values.ranges import Text
 
 
@@ -44,12 +44,8 @@ class Regex(Verifier):
         flags = re.DOTALL | (re.IGNORECASE if self._caseless else 0)
         # Behind the last line, `(.*)` and `(\d*)$` match once more, and nothing.
         matches = [m for m in re.finditer(self.pattern, text, flags) if m[0] or m[1]]
-        given = (matches[-1].group(1) or "").strip() if matches else None
-        same = given is not None and self._plain(given) == self._plain(answer.strip())
-        return Verdict(reward=float(same))
-
-    def _plain(self, text: str) -> str:
-        return (text.casefold() if self._caseless else text).replace("\r\n", "\n")
+        given = plain(matches[-1][1] or "", caseless=self._caseless) if matches else None
+        return Verdict(reward=float(given == plain(answer, caseless=self._caseless)))
 
     @property
     def _caseless(self) -> bool:

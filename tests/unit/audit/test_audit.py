@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
+from gfcr.audit import checks, features
 from gfcr.audit.asked import Asked
 from gfcr.audit.judge import audit_cell
 from gfcr.audit.kept import Gathered
@@ -215,6 +217,39 @@ def test_an_engine_that_fails_after_some_tokens_has_refused_nothing() -> None:
     engine = _Fussy(law=world()[0].law(sampling=Sampling()), steps=9)
     with pytest.raises(EngineError, match="out of memory"):
         cell(engine, samples=100)
+
+
+def test_sums_that_few_unlikely_tokens_carry_decide_nothing() -> None:
+    """Of n laws that are nearly sure: p-values against the exact probability of as many others."""
+    chance, many = 1e-3, 0
+    for num, hits in ((500, range(1, 6)), (50_000, range(50, 86, 5))):
+        law = np.full((num, 21), chance / 20)
+        law[:, 0] = 1 - chance
+        for hit in hits:
+            tokens = (np.arange(num) < hit).astype(np.int32)
+            found = features.reduce(law, tokens, cells={}, seed=0)
+            if check := checks.surprise("", found, mask=np.ones(num, np.bool_)):
+                many += 1
+                assert check.p_value > stats.binom.sf(hit - 1, num, chance) / 10, (num, hit)
+    assert many == 8, "of many tokens"
+    for expected, hits in ((0.1, range(1, 4)), (2, range(3, 10)), (30, range(31, 60, 4))):
+        num, law = 10_000, np.array([0.5, 0.3, 0.2 - expected / 10_000, expected / 10_000])
+        for hit in hits:
+            counts = [num // 2, num - hit - num // 2 - num // 5, num // 5]
+            cells = features.Partition(
+                hit_N=np.repeat(np.arange(4, dtype=np.int32), [*counts, hit]),
+                mass_NK=np.tile(law, (num, 1)),
+            )
+            check = checks.cells("", cells, mask=np.ones(num, np.bool_))
+            assert check and check.p_value > stats.binom.sf(hit - 1, num, law[3]) / 10, (law, hit)
+    prompts = Prompts(prompts=[(2, 3), (4, 5)], max_tokens=32, tokens=2_000)
+    for chance, leans in ((1e-3, False), (0.1, True)):
+        law = np.full((8, 8, 8), chance / 7)
+        law[..., 4] = 1 - chance
+        target, older = (ToyTarget(ToyModel(t * np.log(law / (1 - chance)))) for t in (1, 0.1))
+        asked = Asked(target=target, proposal=older, setting=SETTINGS["t1"], prompts=prompts)
+        made = audit_cell(ToyEngine(law=law), asked=replace(asked, samples=4_000)).tests["law"]
+        assert ("towards the drafter" in made) == leans
 
 
 @pytest.mark.whole

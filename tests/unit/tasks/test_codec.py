@@ -25,11 +25,6 @@ def test_text_survives_the_round_trip_and_special_tokens_vanish(text: str) -> No
     assert CODEC.decode((*tokens, CODEC.eos_id)) == text
 
 
-def test_unknown_characters_are_named() -> None:
-    with pytest.raises(TaskError, match=r"'a' 'b' in the text '1ab\+1='"):
-        CODEC.prompt("1ab+1=")
-
-
 HOLDS = "{% for m in messages %}{{ m['content'] | trim }}={% endfor %}"
 LEAVES = "{% for m in messages if m['role'] == 'user' %}{{ m['content'] }}={% endfor %}"
 REFUSES = "{{ raise_exception('no such role') }}"
@@ -42,12 +37,23 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_unknown_characters_are_named_and_a_token_spelt_out_is_none(tmp_path: Path) -> None:
+    sft.char_tokenizer("1+=<unk>").save_pretrained(tmp_path)
+    codec = HfCodec(tmp_path)
+    for each in (CODEC, codec):
+        with pytest.raises(TaskError, match=r"'a' 'b' in the text '1ab\+1='"):
+            each.prompt("1ab+1=")
+    assert codec.prompt("1<unk>1") == (4, 3, 4)
+
+
 def test_a_system_prompt_goes_before_every_prompt(model: Path, tmp_path: Path) -> None:
     (tmp_path / "own.jinja").write_text(HOLDS)
     codec = HfCodec(model, system="9?\n", chat_template=str(tmp_path / "own.jinja"))
     assert codec.prompt("1+2") == codec.encode("9?=1+2=")
     plain = HfCodec(model, chat_template=str(tmp_path / "own.jinja"))
     assert plain.prompt("1+2") == plain.encode("1+2=")
+    assert plain.marks("1<eos>+<bos>2<eos>") == ["<eos>", "<bos>"], "as they come in the text"
+    assert plain.marks("1<2>") == HfCodec(model).marks("<bos>") == [], "with a template alone"
 
 
 @over(

@@ -2,8 +2,11 @@
 
 import json
 import time
+from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from gfcr.errors import TaskError
@@ -306,6 +309,10 @@ def test_numbers_of_tables_are_as_they_were_written(tmp_path: Path) -> None:
     path.write_text("\n".join(map(json.dumps, rows)))
     problems = Dataset(path=str(path), heldout_fraction=0.01).problems(make.CODEC)
     assert {p.answer for p in [*problems.train, *problems.heldout]} == {"7", "8.5", "9"}
+    for column in (pa.array([0.1, 8.5], pa.float32()), pa.array([Decimal("0.1"), Decimal("8.5")])):
+        pq.write_table(pa.table({"prompt": ["1", "2"], "answer": column}), tmp_path / "q.parquet")
+        found = Dataset(path=str(tmp_path / "q.parquet"), heldout_fraction=0.01)
+        assert {p.answer for p in found.problems(make.CODEC).train} == {"0.1", "8.5"}
     path.write_text('{"prompt": "1", "answer": NaN}\n{"prompt": "2", "answer": 1.5}')
     with pytest.raises(TaskError, match="row 0: column 'answer'"):
         Dataset(path=str(path), heldout_fraction=0.01).problems(make.CODEC)
@@ -320,6 +327,20 @@ def test_cells_of_csv_are_as_they_were_written_and_functions_get_numbers(tmp_pat
     both = [*found.train, *found.heldout]
     assert sorted(p.answer for p in both) == sorted(cells)
     assert task.verify(both[0], text="").reward == 2
+    (tmp_path / "data").mkdir()
+    path.rename(tmp_path / "data" / "train.csv")
+    (tmp_path / "data" / "test.csv").write_text("prompt,answer\n9,008")  # and no `n`
+    split = Dataset(path=str(tmp_path / "data"), heldout_split="test").problems(make.CODEC)
+    answers = [sorted(p.answer for p in side) for side in (split.train, split.heldout)]
+    assert answers == [sorted(cells), ["008"]]
+    kinds = {"prompt": "string", "answer": "int64", "n": "float64"}
+    features = [{"name": name, "dtype": kind} for name, kind in kinds.items()]
+    card = json.dumps({"dataset_info": {"features": features}})
+    (tmp_path / "data" / "README.md").write_text(f"---\n{card}\n---\n")
+    for name, answer in (("train", "007"), ("test", "008")):
+        (tmp_path / "data" / f"{name}.csv").write_text(f"prompt,answer,n\n{answer},{answer},NA\n")
+    declared = Dataset(path=str(tmp_path / "data"), heldout_split="test").problems(make.CODEC)
+    assert [declared.train[0].answer, declared.heldout[0].answer] == ["7", "8"]
     path.write_text("prompt,answer\n1,1\n2,\n")
     with pytest.raises(TaskError, match="row 1: column 'answer' holds NoneType"):
         Dataset(path=str(path)).problems(make.CODEC)

@@ -91,6 +91,8 @@ class _Opened(World):
         ([{"role": "user", "content": [{"type": "image", "url": "x"}]}], "prompts are of text"),
         ([{"role": "user", "content": {"text": "a"}}], "prompts are of text"),
         ([USER, CALLS], "ends with a turn of 'assistant'"),
+        ([CALLS | {"tool_calls": ["look"]}, USER], r"turn 0 \(assistant\) holds the tool_calls"),
+        ([CALLS | {"tool_calls": [{"function": "look"}]}, USER], "holds the tool_calls"),
         ([{"role": "system", "content": "a"}], "ends with a turn of 'system'"),
     ],
 )
@@ -106,6 +108,10 @@ def test_parts_of_text_are_joined_and_what_tables_fill_in_is_left_out() -> None:
     assert tool == {"role": "tool", "content": "ab"}
     assert calls["content"] is None
     assert calls["tool_calls"][0]["function"]["arguments"] == {"at": "0"}
+    bare = {"name": "look", "arguments": {"at": "0"}}
+    for spelt in (json.dumps([{"function": bare}]), [json.dumps({"function": bare})]):
+        calls, _ = turns.conversation([CALLS | {"tool_calls": spelt}, USER], where="")
+        assert calls["tool_calls"] == [{"function": bare}]
 
 
 def test_tools_and_calls_reach_the_policy_or_are_refused(model: Path, tmp_path: Path) -> None:

@@ -35,6 +35,8 @@ def test_exact_reads_what_follows_the_last_marker(text: str, reward: float) -> N
 def test_case_counts_unless_told_otherwise() -> None:
     assert Exact().verify("Yes", answer="yes").reward == 0.0
     assert Exact(ignore_case=True).verify("Yes", answer="yes").reward == 1.0
+    for each in (Exact(), Regex(pattern="(?s)(.*)")):  # accents are alike however they are spelt
+        assert each.verify("Caf\xe9", answer="Cafe\u0301").reward == 1.0
     for pattern, reward in ((r"answer is (\w+)", 0.0), (r"(?i)answer is (\w+)", 1.0)):
         assert Regex(pattern=pattern).verify("The answer is Yes.", answer="yes").reward == reward
 
