@@ -14,6 +14,7 @@ from gfcr.engine.vllm_loop import VllmEngine
 from gfcr.engine.vllm_model import ModelFolder, open_folder, room_of
 from gfcr.engine.vllm_settings import Settings
 from gfcr.errors import ConfigError, EngineError
+from gfcr.process.cores import own_threads
 from gfcr.process.environment import left_frozen, load
 from gfcr.speculation.base import Drafter, Target
 
@@ -152,7 +153,7 @@ def _start(
 
     settings = config.arguments(folder, max_length=max_length, seed=seed, drafter=drafter)
     try:
-        with left_frozen():
+        with left_frozen(), own_threads():
             path = str(folder.path)
             # Counts of drafts come with the statistics that vLLM logs, and not at all without them.
             return LLM(path, disable_log_stats=False, use_tqdm_on_load=False, **settings)

@@ -35,9 +35,30 @@ def confine(cores: Iterable[int], *, threads: int | None = None) -> None:
     for task in Path("/proc/self/task").iterdir():
         with suppress(ProcessLookupError):  # a thread that has just ended
             os.sched_setaffinity(int(task.name), own)
-    if (torch := sys.modules.get("torch")) is not None:  # else it counts them as it is loaded
-        loaded: Any = torch
-        loaded.set_num_threads(threads or len(own))
+    if "torch" in sys.modules:  # else it counts them as it is loaded
+        set_threads(threads or len(own))
+
+
+def set_threads(num: int) -> None:
+    """Sets the number of torch's threads, also where vLLM runs in this process.
+
+    vLLM's CPU worker replaces `torch.set_num_threads` by a function that does nothing.
+    """
+    loaded: Any = sys.modules["torch"]
+    loaded._C.set_num_threads(num)
+
+
+@contextmanager
+def own_threads() -> Generator[None]:
+    """Gives torch back the number of threads it had, which libraries loaded meanwhile may change.
+
+    numba, with which vLLM finds n-grams, gives OpenMP a thread for each core, whatever was set.
+    """
+    threads = sys.modules["torch"].get_num_threads()
+    try:
+        yield
+    finally:
+        set_threads(threads)
 
 
 @contextmanager
