@@ -35,17 +35,7 @@ def report_study(study: sweep.Study) -> "tuple[Leaderboard, str]":
 
 
 def keep(board: "Leaderboard", *, uri: str, html: Path, experiment: str | None = None) -> str:
-    """Writes a study's report to a file and its store; returns the address of MLflow's page."""
-    from gfcr.commands import rendered
-    from gfcr.leaderboard import report
-
-    rollouts = rendered.of_board(board, uri=uri)
-    page = report.write(board, path=html, rollouts=rollouts).read_text("utf-8")
-    return _store(uri, study=board.study or "", experiment=experiment, page=page)
-
-
-def _store(uri: str, *, study: str, experiment: str | None, page: str) -> str:
-    """Stores a study's report, as HTML, with its run, and replaces an earlier one.
+    """Writes a study's report to a file, and to its store with its run, over an earlier one.
 
     Returns:
         The address of the study's runs in MLflow's pages: those of training runs, whatever the
@@ -54,14 +44,18 @@ def _store(uri: str, *, study: str, experiment: str | None, page: str) -> str:
     Raises:
         StoreError: it cannot be reached.
     """
+    from gfcr.commands import rendered
+    from gfcr.leaderboard import report
     from gfcr.tracking.mlflow_client import open_client, telling
     from gfcr.tracking.mlflow_nested import find_experiment, find_run, store_lock
 
+    rollouts = rendered.of_board(board, uri=uri)
+    page = report.write(board, path=html, rollouts=rollouts).read_text("utf-8")
     with telling(f"tracking.uri={uri!r}"):
         with store_lock(uri):
             client = open_client(uri)
-            where = find_experiment(client, name=experiment or study, uri=uri)
-            run = find_run(client, where, kind="study", names=(study,))
+            where = find_experiment(client, name=experiment or board.study, uri=uri)
+            run = find_run(client, where, kind="study", names=(board.study,))
         client.log_text(run.info.run_id, page, _REPORT)
     server = uri if uri.startswith("http") else _LOCAL
     return f"{server.rstrip('/')}/#/experiments/{where}/runs?workflowType=machine_learning"

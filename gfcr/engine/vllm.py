@@ -1,9 +1,8 @@
 """vLLM as an engine: starts it in this process with settings that fit the device it finds."""
 
-import contextlib
 import os
 import warnings
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, final
 
@@ -43,7 +42,8 @@ class Vllm(Settings):
             target = Target(folder=folder.path, vocab=folder.vocab, max_length=max_length)
             drafter.check(target)
         VllmEngine.check_alone()
-        with _quiet():
+        # vLLM's own dependencies warn of what a user can do nothing about.
+        with warnings.catch_warnings(action="ignore"):
             fixes = repair(self)
             llm = _start(self, folder=folder, seed=seed, max_length=max_length, drafter=drafter)
             return VllmEngine(
@@ -163,11 +163,3 @@ def _start(
             "Cache memory is set by engine.kv_cache_gib and engine.max_length; "
             "VLLM_LOGGING_LEVEL=INFO in the environment shows vLLM's own log."
         ) from error
-
-
-@contextlib.contextmanager
-def _quiet() -> Generator[None]:
-    """Hides warnings of vLLM's own dependencies, which a user can do nothing about."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield

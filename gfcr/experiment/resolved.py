@@ -12,7 +12,6 @@ from gfcr import strategy as strategies
 from gfcr.code import sources
 from gfcr.config import Experiment
 from gfcr.engine.base import EngineConfig
-from gfcr.errors import ConfigError
 from gfcr.experiment.provenance import card_of, code_tags
 from gfcr.experiment.stock import with_order
 from gfcr.schedule.base import Schedule
@@ -85,8 +84,6 @@ def resolve(config: Experiment) -> Resolved:
         ConfigError: a name, key or value is not allowed.
     """
     knobs = dict(config.strategy)
-    if "name" not in knobs:
-        raise ConfigError(f"strategy.name is missing. Allowed: {', '.join(strategies.names())}.")
     strategy = strategies.load(str(knobs.pop("name")), **knobs)
     parts = {
         "task": registry.build("task", config.task, where="task"),

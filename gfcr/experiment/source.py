@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Annotated, Any, final
+from typing import Annotated, Any, Literal, final
 
 from annotated_types import Interval
 
@@ -24,7 +24,7 @@ from gfcr.schedule.base import Work
 from gfcr.tracking.curve import Point
 from gfcr.tracking.folder import Mark, RunFolder
 from gfcr.types import Cost, RolloutBatch
-from gfcr.values.ranges import Checked, Natural
+from gfcr.values.ranges import Checked
 
 SPECULATION = ("drafted", "accepted", "verified")
 """Names of the `speculation/` metrics that are summed over a run."""
@@ -46,16 +46,9 @@ class Progress:
 class Pause(Checked):
     """Where a run stops for now: the first held-out evaluation at or beyond one of these values."""
 
-    updates: Natural | None = None
-    generated_tokens: Annotated[int, Interval(ge=0, le=10**15)] | None = None
-    """Tokens generated for training; those of evaluations are not counted."""
-
-    def __post_init__(self) -> None:
-        if (self.updates is None) == (self.generated_tokens is None):
-            raise ConfigError(
-                f"until: updates={self.updates}, generated_tokens={self.generated_tokens}: give "
-                "one of the two."
-            )
+    of: Literal["updates", "generated_tokens"]
+    """What is counted; tokens are those generated for training, without evaluations."""
+    at: Annotated[int, Interval(ge=0, le=10**15)]
 
     @classmethod
     def parse(cls, text: str) -> "Pause":
@@ -68,23 +61,18 @@ class Pause(Checked):
         if key not in ("updates", "generated_tokens") or not value.isdigit():
             raise ConfigError(f"until '{text}': give updates=NUMBER or generated_tokens=NUMBER.")
         try:
-            return cls(**{key: int(value)})
+            return cls(of=key, at=int(value))
         except ValueError as error:
             raise ConfigError(f"until {shown(text)}: {error}") from error
 
     def __str__(self) -> str:
         """Writes the text that `parse` reads."""
-        return f"{'generated_tokens' if self.updates is None else 'updates'}={self.at}"
-
-    @property
-    def at(self) -> int:
-        """The number of updates or of tokens."""
-        return self.updates if self.updates is not None else self.generated_tokens or 0
+        return f"{self.of}={self.at}"
 
     def reached(self, point: Sequence[float]) -> bool:
         """Tells if a point of a run's curve (update, tokens, seconds, score) has reached it."""
         update, tokens, *_ = point
-        return (tokens if self.updates is None else update) >= self.at
+        return (update if self.of == "updates" else tokens) >= self.at
 
 
 @dataclass(kw_only=True)

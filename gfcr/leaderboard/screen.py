@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from gfcr.leaderboard.design import began
-from gfcr.leaderboard.measure import asked_of, heldout, result_of, section
+from gfcr.leaderboard.measure import asked_of, heldout, result_of
 from gfcr.leaderboard.rows import Excluded
 from gfcr.tracking.names import DIGEST, compared
 from gfcr.tracking.records import RunRecord
@@ -113,31 +113,8 @@ def _unusable(run: RunRecord) -> str | None:
         )
     if run.status != "finished":
         return "the run has not finished, or was killed"
-    if run.result is None:
-        return "the store is damaged: the run finished, and its result.json is missing"
-    return _missing(run)
-
-
-def _missing(run: RunRecord) -> str | None:
-    """Returns what is wrong with the first figure that a row needs and the run lacks."""
-    result = result_of(run)
     score = heldout(run).get("accuracy")
-    if real(score) is None:
-        return f"held-out score is {score}"
-    odd = [p for p, s in section(heldout(run), "per_prompt").items() if real(s) is None]
-    if odd:
-        return f"the held-out score of prompt {odd[0]} is no finite number ({len(odd)} such)"
-    for key in ("digest", "prompts", "samples"):
-        if key not in asked_of(run):
-            return f"its result does not say what was asked (heldout.asked.{key}): run it again"
-    for name, value in (
-        ("updates", result.get("updates")),
-        ("wall_s", result.get("wall_s")),
-        ("tokens.generated", section(result, "tokens").get("generated")),
-    ):
-        if real(value) is None:
-            return f"{name} is {value} in its result"
-    return None if "strategy" in result else "its result names no strategy"
+    return f"held-out score is {score}" if real(score) is None else None
 
 
 def _settings(runs: Sequence[RunRecord], *, compares: Sequence[str]) -> Callable[[RunRecord], str]:

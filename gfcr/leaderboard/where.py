@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import final
 
-from gfcr.errors import ConfigError, did_you_mean, shown
+from gfcr.errors import ConfigError, did_you_mean
 from gfcr.leaderboard.measure import result_of
 from gfcr.tracking.records import RunRecord
 
@@ -14,9 +14,6 @@ _EXAMPLE = "--where 'tokens < 2e6 and strategy.filters.zero_variance'"
 _NODES = (ast.Constant, ast.Tuple, ast.List, ast.BoolOp, ast.UnaryOp, ast.Compare)
 _ORDER = {ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq, ast.In, ast.NotIn}
 _SIGNS = {ast.And, ast.Or, ast.Not, ast.USub, ast.Load} | _ORDER
-
-_MOST = 500
-"""The most characters: deeper nesting than these allow would exceed the recursion limit."""
 
 
 @final
@@ -30,11 +27,6 @@ class Where:
     text: str
 
     def __post_init__(self) -> None:
-        if len(self.text) > _MOST or "\0" in self.text:
-            raise ConfigError(
-                f"where {shown(self.text)} is not allowed: give at most {_MOST} characters, none "
-                "of them NUL."
-            )
         if self._pair() is None:
             _check(self._tree(), where=self.text)
 

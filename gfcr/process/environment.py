@@ -56,8 +56,7 @@ def load(libraries: Iterable[str]) -> None:
     collecting = gc.isenabled()
     gc.disable()  # collecting meanwhile takes a quarter of the time of importing vLLM
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of their own dependencies
+        with warnings.catch_warnings(action="ignore"):  # of their own dependencies
             for library in wanted:
                 with suppress(ImportError):
                     import_module(library)

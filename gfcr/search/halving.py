@@ -48,7 +48,7 @@ class Halving(StoppingRule):
         rungs: list[int] = []
         while (rung := self.first * self.factor ** len(rungs)) < total:
             rungs.append(rung)
-        pauses = [Pause(**{self.resource: rung}) for rung in rungs]
+        pauses = [Pause(of=self.resource, at=rung) for rung in rungs]
         return [Round(seeds=tuple(seeds), until=until) for until in (*pauses, None)]
 
     def expected_share(self, *, arms: int, length: Length) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 
 from gfcr.speculation.base import Law
 from gfcr.types import Ints
+from gfcr.values.disk import replacing
 
 
 @final
@@ -40,10 +41,8 @@ def save(examples: Sequence[Example], *, file: Path) -> None:
     if len(laws) == len(examples):
         arrays["ids"] = np.concatenate([law.ids_TM for law in laws])
         arrays["probs"] = np.concatenate([law.probs_TM for law in laws])
-    draft = file.with_suffix(".tmp")
-    with draft.open("wb") as opened:
+    with replacing(file) as temporary, temporary.open("wb") as opened:
         np.savez(opened, **arrays)
-    draft.replace(file)
 
 
 def load(file: Path) -> list[Example]:

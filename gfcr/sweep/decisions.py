@@ -93,28 +93,24 @@ def give_up(trial: Trial, *, why: str) -> dict[str, Any]:
     without the rule, a run resumes from its last checkpoint.
     """
     with locked(trial.folder, patience_s=_PATIENCE_S):
-        return _give_up(trial, why=why)
-
-
-def _give_up(trial: Trial, *, why: str) -> dict[str, Any]:
-    resolved, folder = experiment.resolve(trial.config), RunFolder(trial.folder)
-    # Which data, versions and cores a run was made with is known to its own record alone.
-    card = folder.card() if folder.exists() else resolved.card()
-    card = replace(card, tags={**card.tags, STOPPED: why})
-    known = folder.result()
-    if known is None:
-        folder.create(card)
-        known = ending.identity(resolved)
-    complete = known.get("status") == "finished" or bool(known.get("complete"))
-    result = {**known, "status": "stopped", "stopped": why, "complete": complete}
-    # A sweep that is started again decides alike, and has nothing to write but in the store.
-    if folder.status != "stopped" or known != result:
-        # A new digest would hide that somebody had changed the result before.
-        ended.check(folder)
-        folder.create(card)
-        # The digest of its last result would contradict this one, if it were killed in between.
-        folder.set_status("running")
-        ended.end(folder, status="stopped", result=result)
-    resolved.tracker.start(folder.card(), folder=trial.folder)
-    resolved.tracker.finish(status="stopped", result=result)
-    return result
+        resolved, folder = experiment.resolve(trial.config), RunFolder(trial.folder)
+        # Which data, versions and cores a run was made with is known to its own record alone.
+        card = folder.card() if folder.exists() else resolved.card()
+        card = replace(card, tags={**card.tags, STOPPED: why})
+        known = folder.result()
+        if known is None:
+            folder.create(card)
+            known = ending.identity(resolved)
+        complete = known.get("status") == "finished" or bool(known.get("complete"))
+        result = {**known, "status": "stopped", "stopped": why, "complete": complete}
+        # A sweep that is started again decides alike, and has nothing to write but in the store.
+        if folder.status != "stopped" or known != result:
+            # A new digest would hide that somebody had changed the result before.
+            ended.check(folder)
+            folder.create(card)
+            # The digest of its last result would contradict this one, if it were killed in between.
+            folder.set_status("running")
+            ended.end(folder, status="stopped", result=result)
+        resolved.tracker.start(folder.card(), folder=trial.folder)
+        resolved.tracker.finish(status="stopped", result=result)
+        return result

@@ -85,10 +85,6 @@ def locked(folder: Path | str, *, patience_s: float = 0.0) -> Generator[Callable
     try:
         # A holder whose lock file was removed is still named here, and lives.
         refuse_if_alive(folder, by=_noted(holder))
-    except FolderInUse:
-        held.release()
-        raise
-    try:
         _note(holder)
         yield partial(_check, lock, inode=_inode(lock))
     finally:

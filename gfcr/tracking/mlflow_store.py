@@ -72,11 +72,8 @@ def _named(run: "Run") -> dict[str, Any]:
 def _record(client: "MlflowClient", *, run: "Run", series: Sequence[str]) -> RunRecord:
     tags, run_id = run.data.tags, run.info.run_id
     files, damage = _read_files(client, run_id)
-    named = _named(run)
-    if str(named["seed"]) != (seed := tags.get("gfcr.seed", "")):
-        damage.append(f"the tag gfcr.seed is {seed!r}")
     record = RunRecord(
-        **named,
+        **_named(run),
         tags={k: v for k, v in sorted(tags.items()) if k.startswith("gfcr.") and k not in OWN_TAGS},
         params={decode_name(k): v for k, v in sorted(run.data.params.items())},
         result=files.get("result.json"),

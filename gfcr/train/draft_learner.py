@@ -26,6 +26,7 @@ from gfcr.speculation import lessons
 from gfcr.speculation.learner import Course
 from gfcr.speculation.lessons import Example
 from gfcr.train.collate import bucketed
+from gfcr.values.disk import write_atomic
 
 _CLIP: Final = 1.0
 _LEAST: Final = 1e-6
@@ -239,9 +240,7 @@ def _answer(student: Student, *, folder: Path, number: int) -> None:
     outcome = student.learn()
     student.save(folder, name=f"learnt-{number}")
     # It is renamed when it is whole, as whoever waits for the name reads it at once.
-    draft = folder / f"outcome-{number}"
-    draft.write_text(json.dumps(outcome))
-    draft.replace(folder / f"learnt-{number}.json")
+    write_atomic(folder / f"learnt-{number}.json", json.dumps(outcome))
 
 
 def main() -> None:

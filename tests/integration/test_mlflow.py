@@ -156,7 +156,7 @@ EDITS = {
         lambda uri, path: edit(
             uri, f"update tags set value = 'x' where key = 'gfcr.seed' and run_uuid = {RUN}"
         ),
-        "the store is damaged: the tag gfcr.seed is 'x'",
+        CHANGED,
     ),
     "broken file": (
         lambda uri, path: [

@@ -168,7 +168,7 @@ def test_interrupted_it_leaves_no_process_and_goes_on_later(cluster: Any, tmp_pa
     overrides = ["launcher=ray", f"launcher.address={cluster.address}"]
     study = sweep.load(file, overrides=overrides)
     first = next(t for t in study.trials if t.folder == card.parent)
-    later = Pause(updates=made + 1)
+    later = Pause(of="updates", at=made + 1)
     job = Job(name=first.name, config=as_dict(first.config), folder=first.folder, until=later)
     with closing(launched(study.launcher, [job])) as running:
         (end,) = running

@@ -8,7 +8,7 @@ hand: merging and shares are our reading of them.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from graphlib import CycleError, TopologicalSorter
+from graphlib import TopologicalSorter
 from typing import TypeAlias, final
 
 from gfcr.errors import ConfigError
@@ -58,24 +58,15 @@ class Graph:
 
     @staticmethod
     def of(stages: Iterable[SubStage]) -> "Graph":
-        """Checks sub-stages and sorts them topologically.
+        """Sorts sub-stages, each of another name, topologically.
 
         Raises:
-            ConfigError: a name repeats, a needed sub-stage is missing, or needs form a cycle.
+            CycleError: sub-stages need each other.
+            KeyError: one needs another that is not there.
         """
-        named: dict[str, SubStage] = {}
-        for stage in stages:
-            if stage.name in named:
-                raise ConfigError(f"two sub-stages are called '{stage.name}': name each.")
-            named[stage.name] = stage
-        odd = [(s.name, n) for s in named.values() for n in s.needs if n not in named]
-        if odd:
-            raise ConfigError(f"sub-stage '{odd[0][0]}' needs '{odd[0][1]}', which is not there.")
-        try:
-            order = [*TopologicalSorter({n: s.needs for n, s in named.items()}).static_order()]
-        except CycleError as error:
-            raise ConfigError(f"sub-stages need each other: {error.args[1]}.") from None
-        ordered = {name: named[name] for name in order}
+        named = {stage.name: stage for stage in stages}
+        order = TopologicalSorter({name: stage.needs for name, stage in named.items()})
+        ordered = {name: named[name] for name in order.static_order()}
         return Graph(stages=ordered, paths_s=_paths_s(ordered))
 
     @property

@@ -46,7 +46,7 @@ def forget(*modules: str) -> None:
 def ran(folder: Path, *, until: int | None = None, **changes: Any) -> RunRecord:
     forget("my_")
     config = configs.experiment(values_of(folder, **changes), where="t")
-    stop = None if until is None else Pause(updates=until)
+    stop = None if until is None else Pause(of="updates", at=until)
     return read_folder(RunFolder(experiment.run(config, until=stop, accept_data=True)["folder"]))
 
 

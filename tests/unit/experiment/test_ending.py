@@ -99,7 +99,7 @@ def test_a_file_that_may_not_grow_is_named(tmp_path: Path) -> None:
 def test_a_full_disk_costs_no_batch_that_was_made_ahead(tmp_path: Path) -> None:
     asked = {**VALUES, "folder": str(tmp_path), "schedule": "lag"}
     config = configs.experiment(asked, where="t")
-    paused = run(config, until=Pause(updates=2))
+    paused = run(config, until=Pause(of="updates", at=2))
     records = RunFolder(Path(paused["folder"]))
     assert max(records.updates) >= paused["updates"], "one waits for the trainer"
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tmp_path))

@@ -65,14 +65,18 @@ def test_halving_s_rungs_grow_to_the_end() -> None:
     rounds = Halving(first=10, factor=3).rounds(
         seeds=[4, 7], length=Length(updates=90, generated_tokens=None, every=5)
     )
-    assert [r.until for r in rounds] == [Pause(updates=10), Pause(updates=30), None]
+    assert [r.until for r in rounds] == [
+        Pause(of="updates", at=10),
+        Pause(of="updates", at=30),
+        None,
+    ]
     assert all(r.seeds == (4, 7) for r in rounds)
     tokens = Halving(first=100, factor=4, resource="generated_tokens").rounds(
         seeds=[0], length=Length(updates=9, generated_tokens=1000, every=1)
     )
     assert [r.until for r in tokens[:-1]] == [
-        Pause(generated_tokens=100),
-        Pause(generated_tokens=400),
+        Pause(of="generated_tokens", at=100),
+        Pause(of="generated_tokens", at=400),
     ]
 
 
