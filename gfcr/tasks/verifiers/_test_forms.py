@@ -19,6 +19,8 @@ def _alike(given, wanted):
         return same and all(_alike(named[key], wanted[key]) for key in wanted)
     if isinstance(given, float) or isinstance(wanted, float):
         numbers = all(isinstance(value, (int, float)) for value in (given, wanted))
+        if given != given and wanted != wanted:  # both are NaN
+            return numbers
         return numbers and (given == wanted or _isclose(given, wanted, rel_tol=1e-9, abs_tol=1e-12))
     return type(given) in (str, int, bool, type(None)) and given == wanted
 

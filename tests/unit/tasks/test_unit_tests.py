@@ -269,6 +269,8 @@ def test_calls_of_a_function_or_a_method(program: str, reward: float, share: flo
         ("object()", {}, 0),
         ("10 ** 40", 10**40, 1),
         ("float('nan')", 1.0, 0),
+        ("(float('nan'), 1)", [float("nan"), 1], 1),
+        *(("0.0", float("nan"), 0), ("None", float("nan"), 0)),
     ],
 )
 def test_values_are_compared_as_json_has_them(value: str, wanted: Any, right: int) -> None:
