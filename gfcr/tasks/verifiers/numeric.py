@@ -31,6 +31,12 @@ _OWED: Final = re.compile(r"(?<![\w)$])-\\?[$\u00a3\u20ac\u00a5\u20b9](?=[\d.])"
 PARTS: Final = {c: f" {normalize('NFKC', c)}".replace("\u2044", "/") for c in "¼½¾⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}
 _SPELT: Final = str.maketrans({**dict.fromkeys("\u2212\u2013\uff0d\ufe63", "-"), **PARTS})
 _COMMA: Final = re.compile(r"\{,\}|,\\!\s?(?=\d{3})")
+_GROUPED: Final = re.compile(
+    r"(?<![\w.,])(?<!\d['\u2019])"
+    r"(?:\d{1,2}(?:,\d\d)+,\d{3}|\d{1,3}(?:(?:\\?_\d{3})+|(?:['\u2019]\d{3})+))"
+    r"(?![\d_]|[,'\u2019]\d)"
+)
+"""A number with its digits in groups as in India, Switzerland and programs."""
 _SPACES: Final = re.compile(r"(?<=\d)(?:[\u00a0\u2007\u2009\u202f~]|\\[,;: ])(?=\d{3})")
 _RAISED: Final = re.compile(r"(?<=\d)([⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)")
 _LOWERED: Final = str.maketrans("⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "+-0123456789")
@@ -65,12 +71,12 @@ _PROSE: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}|[\n#]")
 class Numeric(Verifier):
     r"""1 if the last number of the completion is the answer's last number, within a tolerance.
 
-    Reads `1,234.5`, `1 234.5`, `1{,}234`, `-2e3`, `3/4`, `\frac{3}{4}`, `2 \times 10^{-7}`, and
-    minus in any of its characters, `1 1/2`, `- 3`, `1 million`; `50%` is 50, `5x`, `2\pi` and
-    `\sqrt{2}` are none. With `marker`, only what follows its last occurrence counts, the first line
-    with a number (GSM8K answers end in `#### 42`: both sides then agree on the number meant); else
-    the last box, unless that is more than a number, as `\boxed{(1, 3)}` is, or what follows
-    `</think>` or is in `<answer>`.
+    Reads `1,234.5`, `1 234.5`, `1{,}234`, `12,34,567`, `1'234`, `1_000`, `-2e3`, `3/4`,
+    `\frac{3}{4}`, `2 \times 10^{-7}`, and minus in any of its characters, `1 1/2`, `- 3`,
+    `1 million`; `50%` is 50, `5x`, `2\pi` and `\sqrt{2}` are none. With `marker`, only what follows
+    its last occurrence counts, the first line with a number (GSM8K answers end in `#### 42`: both
+    sides then agree on the number meant); else the last box, unless that is more than a number, as
+    `\boxed{(1, 3)}` is, or what follows `</think>` or is in `<answer>`.
     """
 
     origin: ClassVar[str] = "ours"
@@ -112,7 +118,7 @@ class Numeric(Verifier):
 
 def _is_more(text: str) -> bool:
     """Returns whether a text without words is more than a number."""
-    return bool(not _PROSE.search(text) and _MORE.search(text.replace(" ", "")))
+    return bool(not _PROSE.search(text) and _MORE.search(_joined(text).replace(" ", "")))
 
 
 def last_number(text: str) -> Fraction | None:
@@ -133,11 +139,15 @@ def last_number(text: str) -> Fraction | None:
 
 def _plain(text: str) -> str:
     """Returns a text with its numbers spelt in few ways, whatever typeset them."""
-    text = _SPACES.sub(" ", _COMMA.sub(",", close(text).translate(_SPELT)))
+    text = _SPACES.sub(" ", _joined(_COMMA.sub(",", close(text).translate(_SPELT))))
     text = _RAISED.sub(lambda raised: "^" + raised[1].translate(_LOWERED), text)
     text = APART.sub(r"\1", _OWED.sub("-", text))
     text = _BRACED.sub(lambda braced: "^" + braced[1].replace(" ", ""), text)
     return _MIXED.sub(_over, _FRACTION.sub(_over, _UNIT.sub("", text)))
+
+
+def _joined(text: str) -> str:
+    return _GROUPED.sub(lambda grouped: re.sub(r"\D", "", grouped[0]), text)
 
 
 def _over(written: re.Match[str]) -> str:

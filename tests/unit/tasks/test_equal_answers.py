@@ -4,6 +4,7 @@ Many are from the issues of Math-Verify (2, 10, 14, 26, 37, 41, 60, 76).
 """
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -169,8 +170,25 @@ def test_numbers(answer: str, text: str, right: int) -> None:
 def test_a_number_is_the_same_however_it_is_typeset(number: int) -> None:
     grouped = f"{number:,}"
     forms = [grouped, *(grouped.replace(",", by) for by in ("\u2009", "\u00a0", " ", "{,}", r"\,"))]
+    forms += [grouped.replace(",", by) for by in ("_", r"\_", "'", "\u2019")]
     for form in [*forms, *(f.replace("-", "\u2212") for f in forms), f"${number}$"]:
         assert last_number(form) == number, form
+        assert last_number(f"'{form}'") == number, form
+
+
+@over(
+    ("text", "number"),
+    [
+        *(("12,34,567", 1234567), (r"1{,}00{,}000.5", 100000.5), ("-1,00,00,000", -(10**7))),
+        *(("1, 23, 456", None), ("120_8", None), ("12,34,56", None), ("1,23,456,78", None)),
+        *(("1'234'567", 1234567), ("1_000_000", 10**6), ("5'11", 11), ("x_1_000", None)),
+    ],
+)
+def test_groups_of_digits_are_one_number_and_lists_are_none(text: str, number: float) -> None:
+    part = re.findall(r"\d+", text)[-1]
+    for answer, right in ((part, number == int(part)), (str(number or 0), number is not None)):
+        assert Numeric().verify(rf"It is \boxed{{{text}}}", answer=answer).reward == right
+    assert number is None or last_number(f"It is {text}") == number
 
 
 def test_a_tolerance_never_swallows_the_answer() -> None:
