@@ -17,6 +17,8 @@ NONE: Final = "none"
 """Stands for no chat template, in place of a file."""
 SPECIAL_TOKENS: Final = ("<pad>", "<eos>", "<bos>", "<unk>")
 """Special tokens of character vocabularies, with ids 0 to 3; the alphabet follows in its order."""
+_UNTHOUGHT: Final = re.compile(r"(?s)<think>\s*</think>\s*(?=<think>(?!.*</think>))")
+"""No thought before one that is not at its end: templates take a begun one for an answer."""
 
 
 @final
@@ -160,8 +162,9 @@ class HfCodec:
     ) -> tuple[int, ...]:
         """Encodes a conversation as its template renders it, for the assistant to go on.
 
-        One that ends with a turn of the assistant is its answer's beginning, and is continued. The
-        system prompt is the conversation's own, where it has one.
+        One that ends with a turn of the assistant is its answer's beginning, and is continued; one
+        of its thoughts is not behind others. The system prompt is the conversation's own, where it
+        has one.
 
         Raises:
             TaskError: the tokenizer has no chat template, or one that leaves tools or their calls
@@ -235,7 +238,7 @@ class HfCodec:
     def _rendered(self, turns: Sequence[Turn], *, tools: Sequence[Mapping[str, Any]] = ()) -> str:
         own = () if any(turn["role"] == "system" for turn in turns) else self._before
         begun = turns[-1]["role"] == "assistant"
-        return str(
+        rendered = str(
             self._tokenizer.apply_chat_template(
                 [*own, *turns],
                 tools=list(tools) or None,
@@ -245,6 +248,7 @@ class HfCodec:
                 **self._given,
             )
         )
+        return _UNTHOUGHT.sub("", rendered) if begun else rendered
 
     def _ids(self, text: str, *, special: bool) -> tuple[int, ...]:
         """Encodes text, and refuses characters that the vocabulary lacks."""

@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, final
 
@@ -29,6 +30,7 @@ from gfcr.train import sft
 from gfcr.types import Prompt, Sampling
 from tests.cases import over
 
+TRL = Path(str(getattr(find_spec("trl"), "origin", ""))).parent
 USER: dict[str, Any] = {"role": "user", "content": "ask"}
 CALL = {"type": "function", "function": {"name": "look", "arguments": {"at": "0", "of": None}}}
 CALLS: dict[str, Any] = {"role": "assistant", "content": None, "tool_calls": [CALL]}
@@ -160,6 +162,13 @@ def test_templates_get_what_they_are_given_and_begun_answers_are_continued(model
     assert codec.decode(codec.prompt("a")).endswith("<assistant><no>")
     begun = codec.conversation([USER, {"role": "assistant", "content": "so far"}])
     assert codec.decode(begun).endswith("<assistant>so far")
+    for name in ("qwen3", "glm4moe"):
+        own = HfCodec(model, chat_template=str(TRL / f"chat_templates/{name}.jinja"))
+        for thought in ("<think>", "<think>\nlet me"):
+            begun = own.decode(own.conversation([USER, said("assistant", thought)]))
+            assert begun == f"{own.decode(own.conversation([USER])).rstrip()}\n{thought}", name
+        begun = own.decode(own.conversation([USER, said("assistant", "so far")]))
+        assert begun.count("</think>") == 1, "an answer is behind its thoughts, if none"
     raw = HfCodec(model, chat_template="none")
     assert raw.prompt("<user>a</user>") == raw.encode("<user>a</user>")
     with pytest.raises(TaskError, match="has no chat template"):
