@@ -140,11 +140,15 @@ def _spelled(told: Sequence[turns.Turn], tools: Sequence[Any], *, text: str) -> 
 
     Chat templates trim it, and tokenizers compose accents: what differs by that alone is the same.
     """
-    text = normalize("NFC", text).strip()
+    text = _bare(text)
     if not tools and (not told or (len(told) == 1 and told[0]["role"] == "user")):
         return text
-    begun = [*told[:-1], text if told[-1]["role"] == "user" else told[-1]]
-    return json.dumps([*begun, *tools])
+    before = [{**t, "content": _bare(t["content"])} if t.get("content") else t for t in told[:-1]]
+    return json.dumps([*before, text if told[-1]["role"] == "user" else told[-1], *tools])
+
+
+def _bare(text: str) -> str:
+    return normalize("NFC", text).strip()
 
 
 def _column(table: Any, path: str, *, key: str = "", where: str) -> Sequence[Any]:

@@ -64,6 +64,12 @@ def test_rows_that_repeat_one_are_left_out_and_counted_and_numbers_become_text()
     assert len({r.asked for r in spelt}) == 1, "on one side of the split"
     system, user = {"role": "system", "content": "a"}, {"role": "user", "content": " b\n"}
     assert len(rows(Table(q=[[system, ASKED], [system, user]], a=["1", "1"]))) == 1
+    begun = {"role": "assistant", "content": "b"}
+    for last in (user, begun):
+        told = [[{**user, "content": c}, last] for c in ("\xe4", "a\u0308", " \xe4\n")]
+        assert len(rows(Table(q=told, a=["1"] * 3))) == 1, "earlier turns, too"
+    told = [[ASKED, begun], [ASKED, {**begun, "content": "b "}]]
+    assert len(rows(Table(q=told, a=["1", "1"]))) == 2, "an answer goes on behind its white space"
 
 
 def test_one_prompt_with_two_answers_is_two_rows_of_one_side() -> None:
