@@ -1,6 +1,7 @@
 """What drafts save, estimated from the engine steps of a run that drafts."""
 
 import importlib
+import math
 from collections import deque
 from typing import Any, Final, final
 
@@ -26,11 +27,11 @@ class Saving:
 
     def __init__(self) -> None:
         self._steps: deque[tuple[int, int, bool, float]] = deque(maxlen=8 * FEWEST)
-        self._base_s = self._request_s = 0.0
+        self._base_s = self._request_s = math.nan
         self._seen = 0
 
     def undrafted_s(self, step: Step, *, lookup_s: float) -> float | None:
-        """Takes in a step, and returns its estimate; None while too few steps are known.
+        """Takes in a step, and returns its estimate; None while the known steps allow of none.
 
         Args:
             step: the step; one with prompt tokens, or with no request left, has no estimate.
@@ -43,7 +44,7 @@ class Saving:
         self._seen += 1
         if self._seen % FEWEST == 0:
             self._base_s, self._request_s = self._fit()
-        if self._seen < FEWEST:
+        if math.isnan(self._base_s):
             return None
         return step.emitted * (self._base_s / step.running + self._request_s)
 
@@ -53,6 +54,10 @@ class Saving:
         steps_U4 = steps_U4[steps_U4[:, 3] <= 3 * np.median(steps_U4[:, 3])]
         counts_U4 = np.column_stack([np.ones(len(steps_U4)), steps_U4[:, :3]])
         relative_U4 = counts_U4 / steps_U4[:, 3:]
+        rank: Any = np.linalg.matrix_rank
+        # Where each pass drafts, what it costs by itself is not told apart from what drafts do.
+        if rank(relative_U4) < rank(relative_U4[:, :2]) + rank(relative_U4[:, 2:]):
+            return math.nan, math.nan
         optimize: Any = importlib.import_module("scipy.optimize")
         costs_4 = optimize.nnls(relative_U4, np.ones(len(steps_U4)))[0]
         return float(costs_4[0]), float(costs_4[1])

@@ -9,20 +9,20 @@ from gfcr.speculation.saving import FEWEST, Saving
 BASE_S, REQUEST_S, DRAFT_S, VERIFY_S = 5e-3, 8e-5, 4e-5, 1e-3
 
 
-def steps(*, accepted: float, number: int = 8 * FEWEST) -> list[Step]:
+def steps(*, accepted: float, number: int = 8 * FEWEST, drafting: float = 0.9) -> list[Step]:
     """Passes over as many requests and drafts as chance says, of the cost above."""
     rng, made = np.random.default_rng(0), list[Step]()
     for _ in range(number):
-        running, drafting = int(rng.integers(1, 64)), rng.random() < 0.9
-        drafted = 4 * running if drafting else 0
+        running, drafts = int(rng.integers(1, 64)), rng.random() < drafting
+        drafted = 4 * running if drafts else 0
         got = int(accepted * drafted)
-        seconds = BASE_S + REQUEST_S * running + DRAFT_S * drafted + VERIFY_S * drafting
+        seconds = BASE_S + REQUEST_S * running + DRAFT_S * drafted + VERIFY_S * drafts
         made.append(
             Step(
                 running=running,
                 prompt_tokens=0,
                 emitted=running + got,
-                drafts=running if drafting else 0,
+                drafts=running if drafts else 0,
                 drafted=drafted,
                 accepted=got,
                 seconds=seconds,
@@ -42,6 +42,13 @@ def test_the_estimate_is_what_one_token_a_pass_costs(accepted: float) -> None:
     estimated_U, true_U = np.array(told).T
     assert len(told) > 6 * FEWEST
     assert estimated_U == pytest.approx(true_U, rel=1e-6)
+
+
+def test_passes_that_all_draft_do_not_say_what_one_without_drafts_costs() -> None:
+    for drafting, known in ((1.0, False), (0.0, True), (0.99, True)):
+        saving = Saving()
+        told = [saving.undrafted_s(s, lookup_s=0.0) for s in steps(accepted=0.5, drafting=drafting)]
+        assert any(each is not None for each in told) == known, drafting
 
 
 def test_looking_drafts_up_is_no_part_of_a_pass() -> None:
