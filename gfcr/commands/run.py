@@ -57,10 +57,12 @@ def run(options: argparse.Namespace) -> Outcome:
     return Outcome(data=result, text=_text(result))
 
 
-def tell_dropped(file: str | Path, *, now: Mapping[str, Any]) -> None:
+def tell_dropped(
+    file: str | Path, *, now: Mapping[str, Any], was: Mapping[str, Any] | None = None, arm: str = ""
+) -> None:
     """Says on stderr which keys of a file go with the parts that others have replaced by now."""
-    if lost := dropped(merging.read(file), now=now):
-        said = f"left out, as {file} has them for another part: {', '.join(lost)}. Give again "
+    if lost := dropped(merging.read(file) if was is None else was, now=now):
+        said = f"{arm}left out, as {file} has them for another part: {', '.join(lost)}. Give again "
         print(f"{said}what the new part is to have.", file=sys.stderr)
 
 

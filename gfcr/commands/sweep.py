@@ -19,6 +19,7 @@ from gfcr.errors import GfcrError, described
 from gfcr.experiment.rehearsal import Rehearsal, rehearse
 from gfcr.shown.table import Column, Table
 from gfcr.sweep import multirun
+from gfcr.sweep.factors import levels_of
 from gfcr.values import merging
 from gfcr.values.overrides import apply_overrides
 
@@ -40,7 +41,11 @@ def run(options: argparse.Namespace) -> Outcome:
     study = sweep.load(options.study, overrides=overrides)
     ones, several = multirun.parted(overrides)
     now = apply_overrides(merging.read(options.study), ones)
-    tell_dropped(options.study, now={**now, **several})
+    tell_dropped(options.study, now=now)
+    for key, values in several.items():
+        for arm, changes in levels_of(key, values, where=options.study).items():
+            made = merging.merge(now, changes)
+            tell_dropped(options.study, now=made, was=now, arm=f"{key}={arm}: ")
     chosen = study if options.arms is None else study.only(options.arms.split(","))
     chosen = replace(chosen, accept_data=options.accept == "data")
     if options.dry_run:

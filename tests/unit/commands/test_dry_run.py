@@ -143,4 +143,6 @@ def test_a_command_says_which_knobs_its_overrides_drop(command: str, tmp_path: P
     for word in ["strategy.name=dapo"] if command == "run" else several:
         done = gfcr(command, file, word, "--dry-run")
         assert done.returncode == 0, done.stderr
-        assert "for another part: strategy.group_size." in done.stderr
+        assert done.stderr.count("for another part: strategy.group_size.") == 1
+        assert ("strategy=dapo: left out" in done.stderr) == (command == "sweep")
+        assert "strategy=grpo" not in done.stderr, "it keeps them"
