@@ -35,30 +35,29 @@ def confine(cores: Iterable[int], *, threads: int | None = None) -> None:
     for task in Path("/proc/self/task").iterdir():
         with suppress(ProcessLookupError):  # a thread that has just ended
             os.sched_setaffinity(int(task.name), own)
-    if "torch" in sys.modules:  # else it counts them as it is loaded
-        set_threads(threads or len(own))
-
-
-def set_threads(num: int) -> None:
-    """Sets the number of torch's threads, also where vLLM runs in this process.
-
-    vLLM's CPU worker replaces `torch.set_num_threads` by a function that does nothing.
-    """
-    loaded: Any = sys.modules["torch"]
-    loaded._C.set_num_threads(num)
+    if (torch := sys.modules.get("torch")) is not None:  # else it counts them as it is loaded
+        loaded: Any = torch
+        # Beside vLLM in this process it does nothing: what a trial makes is the same on any cores.
+        loaded.set_num_threads(threads or len(own))
 
 
 @contextmanager
 def own_threads() -> Generator[None]:
-    """Gives torch back the number of threads it had, which libraries loaded meanwhile may change.
+    """Gives torch back the number of threads it had before an engine was started.
 
-    numba, with which vLLM finds n-grams, gives OpenMP a thread for each core, whatever was set.
+    numba, with which vLLM finds n-grams, gives OpenMP a thread for each core, whatever was set, as
+    it starts its own. Else it would do so at the first draft, and what is sampled from there on,
+    and after a resume, would be summed in another order.
     """
-    threads = sys.modules["torch"].get_num_threads()
+    torch: Any = sys.modules["torch"]
+    threads = torch.get_num_threads()
     try:
         yield
     finally:
-        set_threads(threads)
+        if (numba := sys.modules.get("numba")) is not None:
+            numba.get_num_threads()  # starts them
+        # vLLM's CPU worker has replaced `torch.set_num_threads` by one that does nothing.
+        torch._C.set_num_threads(threads)
 
 
 @contextmanager

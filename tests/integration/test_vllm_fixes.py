@@ -112,10 +112,11 @@ def speculating(
         pytest.importorskip("arctic_inference")
     folder = tmp_path_factory.mktemp("target")
     model = tiny_qwen3(folder, seed=1, eos=None)
-    config = Vllm(kv_cache_gib=0.25)
+    config, threads = Vllm(kv_cache_gib=0.25), torch.get_num_threads()
     engine = config.start(model=str(folder), seed=0, drafter=request.param)
     yield engine, model
     engine.close()
+    assert torch.get_num_threads() == threads, "as many as before any n-gram was looked for"
 
 
 def test_speculation_is_lossless_and_counted(

@@ -21,6 +21,8 @@ def undecided(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     """As where nobody has said how many threads there are, on a machine without accelerator."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(cores, "accelerated", lambda: False)
+    # vLLM, where an earlier test of this process has started it, replaces the function.
+    monkeypatch.setattr(torch, "set_num_threads", torch._C.set_num_threads)
     threads = torch.get_num_threads()
     yield
     torch.set_num_threads(threads)
