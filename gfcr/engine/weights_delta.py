@@ -63,7 +63,7 @@ def decode(before: Tensors, *, delta: Tensors) -> "dict[str, torch.Tensor]":
         delta: tensors of a delta, see `Encoded.tensors`.
 
     Raises:
-        KeyError: the delta changes a tensor that `before` does not have.
+        EngineError: the delta names a tensor that `before` does not have.
     """
     found = {name: tensor.detach().cpu().contiguous() for name, tensor in before.items()}
     for name, tensor in delta.items():
@@ -71,6 +71,8 @@ def decode(before: Tensors, *, delta: Tensors) -> "dict[str, torch.Tensor]":
         if colon and f":{kind}" == BITS:
             continue
         target = stem if colon and f":{kind}" == AT else name
+        if target not in found:
+            raise EngineError(f"a delta changes '{target}', which these weights do not have.")
         if target == name:
             found[name] = tensor
             continue

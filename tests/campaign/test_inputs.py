@@ -238,7 +238,7 @@ def test_an_argument_that_is_not_allowed(
 
 WHERES = (
     *("9**9**9", "(" * 300, "[" * 900, "arm ==", "__import__('os')", "1" * 5000, "a\0b", ""),
-    *("lambda: 1", "x" * 20_000, "arm and", "'a' * 10**9", "seed << 10**9"),
+    *("lambda: 1", "arm and", "'a' * 10**9", "seed << 10**9"),
     "not " * 2000 + "arm",
 )
 

@@ -35,6 +35,7 @@ from tests.launchers import launched, values_of
 
 ARMS = {name: {} for name in "ab"}
 LONG = {"name": "dry", "max_steps": 5000, "save_every": 1}
+TWO_CORES = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="none is left to be lent")
 
 
 def jobs(folder: Path, **changes: Any) -> list[Job]:
@@ -147,6 +148,7 @@ def test_several_at_a_time_and_every_one_answers(tmp_path: Path) -> None:
     assert {RunFolder(j.folder).card().tags["gfcr.cores"] for j in jobs(tmp_path)} == {"1"}
 
 
+@TWO_CORES
 @pytest.mark.whole
 @over("scheduler", ["look_ahead", "unmanaged"])
 def test_trials_that_are_lent_cores_become_what_they_are_alone(
@@ -170,6 +172,7 @@ def test_trials_that_are_lent_cores_become_what_they_are_alone(
     assert set(again.values()) == {"finished"}, "nothing is left to ask for cores"
 
 
+@TWO_CORES
 @pytest.mark.whole
 def test_a_sweep_that_lends_cores_goes_on_after_a_kill(tmp_path: Path) -> None:
     file = tmp_path / "study.yaml"
@@ -265,6 +268,7 @@ def test_the_second_process_of_a_trial_waits_for_the_first(tmp_path: Path) -> No
     assert "already finished" in (job.folder.parent / f"{job.folder.name}.log").read_text()
 
 
+@TWO_CORES
 @pytest.mark.whole
 @over("launcher", [Local(parallel=1), Jigsaw(scheduler="serial")])
 def test_a_trial_that_another_sweep_runs_is_left_until_it_ends(
