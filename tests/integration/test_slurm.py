@@ -114,7 +114,7 @@ def test_interrupted_it_leaves_no_process_and_goes_on_later(tmp_path: Path) -> N
 COMMANDS = {
     "sbatch": """for script; do :; done
 cp "$script" "$FAKE/script"
-SLURM_JOB_ID=77 SLURM_NTASKS=1 setsid bash "$script" > "$FAKE/log" 2>&1 &
+SLURM_JOB_ID=77 SLURM_NTASKS=1 setsid bash "$FAKE/script" > "$FAKE/log" 2>&1 &
 echo Submitted batch job 77""",
     "srun": """while [ "${1#-}" != "$1" ]; do
 case "$1" in --output|--error) shift;; esac
