@@ -146,3 +146,7 @@ def test_a_command_says_which_knobs_its_overrides_drop(command: str, tmp_path: P
         assert done.stderr.count("for another part: strategy.group_size.") == 1
         assert ("strategy=dapo: left out" in done.stderr) == (command == "sweep")
         assert "strategy=grpo" not in done.stderr, "it keeps them"
+    if command == "sweep":
+        file = written(tmp_path, launcher={"name": "local", "parallel": 2})
+        done = gfcr(command, file, "launcher=ray", "strategy=dapo,grpo", "--dry-run")
+        assert done.stderr.count("launcher.parallel") == 1, "of all arms, not of each"

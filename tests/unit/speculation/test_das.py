@@ -212,7 +212,8 @@ def test_a_rollout_of_a_batch_in_the_making_is_remembered_once_after_a_resume_to
     again = drafter()
     again.load_state_dict(pickle.loads(pickle.dumps(das.state_dict())))
     partial = Harvest(step=1, groups=(), aborted=batch.groups[0].rollouts)  # and then resumed
-    for each in (das, again):
+    # The last one never asked for it: it went on from what a checkpoint holds.
+    for each in (das, again, drafter()):
         for seen in (partial, partial, batch):
             each.observe(seen, view=make.view())
             assert each.metrics()["sequences"] == 1

@@ -249,3 +249,8 @@ def test_a_lock_that_was_removed_is_missed_whoever_has_it_now(tmp_path: Path) ->
                 with pytest.raises(FolderLost, match="was removed and made anew"):
                     still_held()
     assert not is_locked(tmp_path / "run")
+    with holder(tmp_path / "other"):
+        (tmp_path / "other.lock").unlink()
+        for _ in range(2):  # whoever is refused leaves the holder's note where it is
+            with pytest.raises(FolderInUse), locked(tmp_path / "other"):
+                pass
