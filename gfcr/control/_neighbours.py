@@ -12,12 +12,11 @@ PRIOR_VARIANCE = 1 / 12
 
 def ngram_features(tokens: Sequence[int], *, dims: int = 256, most: int = 3) -> NDArray[np.float64]:
     """Returns n-gram counts up to `most` tokens, hashed into `dims` entries, of length 1."""
-    counts = np.zeros(dims)
-    for n in range(1, most + 1):
-        for i in range(len(tokens) - n + 1):
-            gram = np.array(tokens[i : i + n], "<i4").tobytes()
-            # Python's own hash differs from process to process, and a resumed run must agree.
-            counts[crc32(gram) % dims] += 1
+    data, ends = np.array(tokens, "<i4").tobytes(), range(4, 4 * len(tokens) + 1, 4)
+    grams = (data[end - 4 * n : end] for n in range(1, most + 1) for end in ends[n - 1 :])
+    # Python's own hash differs from process to process, and a resumed run must agree.
+    hashed = np.fromiter((crc32(gram) % dims for gram in grams), np.int64)
+    counts = np.bincount(hashed, minlength=dims).astype(np.float64)
     return counts / max(float(np.linalg.norm(counts)), 1e-12)
 
 

@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
-from operator import itemgetter
 from typing import Annotated, Any, ClassVar, final
 
 from annotated_types import Len
@@ -86,10 +85,13 @@ class AnswerStop(Control, Watcher, Observer):
         num = len(trajectory.tokens)
         if num < read.tokens + self.every:
             return None
-        since = slice(read.tokens, num)
-        pairs = zip(trajectory.mask[since], trajectory.tokens[since], strict=True)
-        for sampled, run in groupby(pairs, key=itemgetter(0)):
-            read.add(view.decode([token for _, token in run]), sampled=sampled)
+        mask = trajectory.mask
+        for sampled, run in groupby(range(read.tokens, num), key=lambda at: mask[at]):
+            places = [*run]
+            # White space at the begin of what is decoded may be left out, so one more token is.
+            before = trajectory.tokens[max(0, places[0] - 1) : places[0]]
+            text = view.decode([*before, *(trajectory.tokens[at] for at in places)])
+            read.add(text[len(view.decode(before)) :], sampled=sampled)
         read.tokens = num
         if not self._has_answered(read):
             return None

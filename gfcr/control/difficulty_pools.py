@@ -107,6 +107,6 @@ class DifficultyPools(Control, Selector, Observer):
     def _share(self, name: str, more: float, *, most: int) -> int:
         """Returns how many prompts of a pool are due now; those beyond `most` stay owed."""
         owed = self.owed.get(name, 0.0) + more
-        due = min(int(owed), most)
+        due = min(int(owed + 1e-9), most)  # ten shares of 0.1 are one prompt
         self.owed[name] = owed - due
         return due

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from threading import Lock
 from typing import Any, ClassVar, Final, Literal, final
 
 import numpy as np
@@ -21,6 +22,9 @@ _REDUCED: Final[Mapping[str, Callable[[Floats], float]]] = {
     "last": lambda scores: float(scores[-1]),
     "product": lambda scores: float(scores.prod()),
 }
+_REASON: Final = "no_process"
+_TURN: Final = Lock()
+"""Groups that are complete at once are scored one after another, by one copy of the model."""
 
 
 @final
@@ -35,7 +39,9 @@ class ProcessReward(Control, Evaluator):
         r = (1 - weight) verifier + weight reduce(scores of the steps)
 
     Needs the extra `gfcr[trl]` or another installation of transformers and torch, and a model whose
-    tokenizer tells where tokens lie in a text (a fast one). It runs in a thread beside decoding.
+    tokenizer tells where tokens lie in a text (a fast one). It runs in a thread beside decoding. A
+    rollout that it cannot score (too long for it, or not finite) is unscorable, and with weight 0
+    rejected as `no_process`, never taken for worth nothing.
 
     Hurts as any learned reward does: the policy learns what the model takes for a good step. `min`
     punishes every further step, `mean` rewards padding with safe ones.
@@ -77,8 +83,10 @@ class ProcessReward(Control, Evaluator):
         texts = [(in_words(r.prompt), r.text) for r in group.rollouts]
         asked = (self.model, self.device, self.good, texts, ends)
         found: list[list[float]] = await scratch.call(score_steps, *asked)
-        self.steps += sum(map(len, found))
-        self.scores = [*self.scores, *(s for each in found for s in each)][-1024:]
+        lost = [i for i, scores in enumerate(found) if not np.isfinite(scores).all()]
+        told = [score for i, scores in enumerate(found) if i not in lost for score in scores]
+        self.steps += len(told)
+        self.scores = [*self.scores, *told][-1024:]
         pairs = zip(group.rollouts, found, strict=True)
         # One that is replayed has its reward, of which the verifier's is but a part.
         rewards = [
@@ -87,7 +95,8 @@ class ProcessReward(Control, Evaluator):
         ]
         rollouts = zip(group.rollouts, ends, found, strict=True)
         spread = [_spread(r, e, s, view=scratch.view) for r, e, s in rollouts]
-        return (group.judged(rewards) if self.weight else group).with_scores("process", spread)
+        judged = group.judged(rewards) if self.weight else group
+        return judged.with_scores("process", spread).reject_rollouts(lost, reason=_REASON)
 
     def metrics(self) -> Mapping[str, float]:
         """Steps scored so far, and the mean score of the last ones."""
@@ -105,8 +114,8 @@ class ProcessReward(Control, Evaluator):
 
     def _reward(self, verified: float | None, scores: Floats) -> float | None:
         own = self.weight * _REDUCED[self.reduce](scores)
-        if self.weight == 1.0:
-            return own
+        if not np.isfinite(own) or self.weight == 1.0:
+            return own if np.isfinite(own) else None
         return None if verified is None else (1 - self.weight) * verified + own
 
 
@@ -131,19 +140,28 @@ def score_steps(
     texts: Sequence[tuple[str, str]],
     ends: Sequence[Sequence[int]],
 ) -> list[list[float]]:
-    """Probability of the label `good` at the token that ends each step."""
+    """Probability of the label `good` at the token that ends each step; NaN beyond its length."""
+    with _TURN:
+        tokenizer, scorer = _loaded(model, device)
+        longest = getattr(scorer.config, "max_position_embeddings", None) or np.inf
+        scores: list[list[float]] = []
+        for (prompt, completion), stops in zip(texts, ends, strict=True):
+            read = tokenizer(prompt + completion, return_tensors="pt", return_offsets_mapping=True)
+            places = read.pop("offset_mapping")[0].tolist()
+            if len(places) > longest:
+                scores.append([float("nan")] * len(stops))
+                continue
+            good_T = _law(scorer, read.to(device))[:, good].tolist()
+            scores.append([good_T[_token_of(places, len(prompt) + stop)] for stop in stops])
+        return scores
+
+
+def _law(scorer: Any, read: Any) -> Any:
+    """Probabilities of the labels at each token."""
     import torch
 
-    tokenizer, scorer = _loaded(model, device)
-    scores: list[list[float]] = []
-    for (prompt, completion), stops in zip(texts, ends, strict=True):
-        read = tokenizer(prompt + completion, return_tensors="pt", return_offsets_mapping=True)
-        places = read.pop("offset_mapping")[0].tolist()
-        with torch.inference_mode():
-            logits = scorer(**read.to(device)).logits[0].float()
-        good_T = logits.softmax(-1)[:, good].tolist()
-        scores.append([good_T[_token_of(places, len(prompt) + stop)] for stop in stops])
-    return scores
+    with torch.inference_mode():
+        return scorer(**read).logits[0].float().softmax(-1)
 
 
 def _token_of(places: Sequence[Sequence[int]], end: int) -> int:

@@ -1,7 +1,10 @@
 """Values of a rollout's steps, by continuing from where each begins."""
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar, final
+
+import numpy as np
 
 from gfcr.control._values import PrefixValues, thinned
 from gfcr.stages import View
@@ -14,7 +17,7 @@ from gfcr.values.ranges import Count, Text
 class StepValues(PrefixValues):
     r"""Monte-Carlo values: each prefix that ends a step is continued `samples` times and verified.
 
-    A step ends behind a token whose text holds `separator`; a rollout of more than `most_steps` is
+    A step ends behind the token that completes `separator`; a rollout of more than `most_steps` is
     cut into that many of about equal numbers of separators. V(step) is the mean reward of
     the continuations from its first token; all rollouts of a group share the probes of the prompt
     itself. Gives the scores `value` (V at the beginning of the token's step) and `step` (its
@@ -40,7 +43,10 @@ class StepValues(PrefixValues):
         num = len(rollout)
         if self.separator:
             decoded = [view.decode([token]) for token in rollout.tokens_T.tolist()]
-            ends = [i + 1 for i, text in enumerate(decoded) if self.separator in text]
+            # Several tokens may spell it, and one may hold it twice.
+            behind_T = np.cumsum([len(text) for text in decoded])
+            found = re.finditer(re.escape(self.separator), "".join(decoded))
+            ends = (np.searchsorted(behind_T, [m.end() for m in found]) + 1).tolist()
         else:
             ends = [num * step // self.most_steps for step in range(1, self.most_steps)]
         inner = sorted({cut for cut in ends if 0 < cut < num})

@@ -1,6 +1,7 @@
 """A process reward model of transformers: which token scores which step."""
 
 import string
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 from transformers import BertConfig, BertForTokenClassification, PreTrainedTokenizerFast
 
 from gfcr import strategy as strategies
-from gfcr.control.process_reward import ProcessReward, score_steps
+from gfcr.control.process_reward import ProcessReward, _loaded, score_steps
 from gfcr.errors import ConfigError
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.generate.sample import Sample
@@ -57,6 +58,24 @@ def test_a_step_is_scored_at_its_last_token(model: Path, good: int) -> None:
     each = brute(model, prompt + text, good)
     assert found == pytest.approx([each[4 + end - 1] for end in ends], abs=1e-5)
     assert len(set(np.round(each, 4))) > 4, "the model tells tokens apart"
+
+
+def test_groups_complete_at_once_are_scored_by_one_copy_of_the_model(model: Path) -> None:
+    _loaded.cache_clear()
+    asked = (str(model), "cpu", 1, [("1+2=", "3")], [[1]])
+    with ThreadPoolExecutor(4) as pool:
+        found = [*pool.map(lambda _: score_steps(*asked), range(4))]
+    assert _loaded.cache_info().misses == 1 and found == found[:1] * 4
+
+
+def test_what_is_too_long_for_the_model_is_rejected_not_worth_nothing(model: Path) -> None:
+    long = make.rollout(1, text="1,2" * 200, length=600)
+    for weight, why in ((0.0, "no_process"), (0.5, "not_judged"), (1.0, "not_judged")):
+        part = ProcessReward(model=str(model), separator=",", weight=weight)
+        found = judged(part, make.group_of([make.rollout(0), long]))
+        assert [s.rejected for s in found.signals] == [None, why] and part.steps == 1
+        assert found.rollouts[0].reward is not None
+        assert (found.rollouts[1].reward is None) == (weight > 0)
 
 
 @pytest.mark.parametrize(

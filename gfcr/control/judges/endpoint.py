@@ -5,8 +5,8 @@ import os
 import random
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -64,6 +64,10 @@ class Endpoint(Judge):
     backoff_s: NonNegative = 0.5
     """First wait, doubled with each attempt."""
     rest_s: NonNegative = 60.0
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)
+    """What a request holds besides, such as `chat_template_kwargs: {enable_thinking: false}`; null
+    leaves out one of ours: models that reason may refuse `max_tokens` and `temperature`, and take
+    `max_completion_tokens`."""
 
     async def ask(self, questions: Sequence[str], scratch: Scratch) -> Sequence[Answer]:
         """See `Judge.ask`.
@@ -171,11 +175,10 @@ class Line:
 
     async def _said(self, question: str, *, retries: int) -> Answer:
         settings = self._settings
-        given: dict[str, Any] = {
-            "model": settings.model,
-            "max_tokens": settings.max_tokens,
-            "temperature": settings.temperature,
-        }
+        ours = {"max_tokens": settings.max_tokens, "temperature": settings.temperature}
+        every = {**ours, **settings.options}
+        asked = {name: value for name, value in every.items() if value is not None}
+        given: dict[str, Any] = {"model": settings.model, "extra_body": asked}
         if settings.api == "chat":
             turns = [{"role": "user", "content": question}]
             said = await self._client.chat.completions.create(messages=turns, **given)

@@ -60,6 +60,20 @@ def test_an_answer_that_may_still_grow_is_none() -> None:
     assert said == [False, False, False, True]
 
 
+def test_words_of_an_answer_stay_apart_where_a_tokenizer_drops_white_space_in_front() -> None:
+    words = ["so", " is", " it", " 4", "2", " as", " 42", " so"]
+    view: Any = SimpleNamespace(
+        decode=lambda ids: "".join(words[i] for i in ids).removeprefix(" "), sampling=VIEW.sampling
+    )
+    part, trajectory = AnswerStop(pattern=r"it (\d+) as (\d+)", every=1), SimpleNamespaceKey()
+    trajectory.tokens, trajectory.mask = [], []
+    for token in range(len(words)):
+        trajectory.tokens.append(token)
+        trajectory.mask.append(token not in (1, 2))
+        halt = part.watch(trajectory, new=1, view=view)
+        assert (halt is not None) == (token == len(words) - 1)
+
+
 @over(("sampled", "halts"), [("yyyyyy", True), ("ynnnyy", False), ("ynyyyy", True)])
 def test_what_a_tool_said_is_no_answer_unless_the_policy_ends_it(sampled: str, halts: bool) -> None:
     """In the last case another part has appended the marker, behind which the policy answers."""

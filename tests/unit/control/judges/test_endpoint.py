@@ -201,7 +201,12 @@ def test_after_its_rest_it_is_asked_again() -> None:
 def test_a_base_model_is_asked_for_a_completion() -> None:
     with serving(first_fails()) as seen:
         found = batch(LlmJudge(judge=endpoint(seen.url, api="completions")), prompts=1)
-    assert scores(found) == [SCORE / 5] * 3 and all("prompt" in body for body in seen.bodies)
+        options = {"max_tokens": None, "max_completion_tokens": 9, "reasoning_effort": "low"}
+        again = batch(LlmJudge(judge=endpoint(seen.url, options=options)), prompts=1)
+    assert scores(found) == scores(again) == [SCORE / 5] * 3
+    ours, told = {"model", "temperature"}, {"max_completion_tokens", "reasoning_effort"}
+    asked = [{"prompt", "max_tokens"} | ours] * 3 + [{"messages"} | ours | told] * 3
+    assert [body.keys() for body in seen.bodies] == asked
 
 
 def test_no_more_questions_are_asked_at_once_than_allowed() -> None:
