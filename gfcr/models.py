@@ -178,8 +178,11 @@ def _from_hub(name: str) -> Path:
 
     library: Any = huggingface_hub  # partially typed
     wanted = ["*.json", "*.safetensors", "*.txt", "*.jinja", "*.model"]
+    # The same weights once more, as their makers' own code reads them.
+    again = ["consolidated*", "original/*"]
     try:
-        return Path(library.snapshot_download(name, allow_patterns=wanted))
+        found = library.snapshot_download(name, allow_patterns=wanted, ignore_patterns=again)
+        return Path(found)
     except LocalEntryNotFoundError as error:
         raise ConfigError(
             f"model={name} is no folder here, and as a Hub model it is neither in the local cache "

@@ -3,8 +3,11 @@
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
+import huggingface_hub
 import pytest
+from huggingface_hub.utils import filter_repo_objects
 
 from gfcr import models
 from gfcr.errors import ConfigError
@@ -43,6 +46,21 @@ def test_a_folder_of_models_that_lacks_one_is_refused(
     monkeypatch.setenv("GFCR_DEMO_MODELS", str(tmp_path))
     with pytest.raises(ConfigError, match=r"GFCR_DEMO_MODELS=.*there is no demo"):
         models.resolve("demo")
+
+
+def test_weights_that_a_hub_model_holds_twice_are_downloaded_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read = ["config.json", "model-00001-of-00002.safetensors", "tokenizer.model"]
+    others = ["consolidated.safetensors", "original/params.json", "model.py", "pytorch_model.bin"]
+    got: list[str] = []
+
+    def download(name: str, **patterns: Any) -> str:
+        got.extend(filter_repo_objects([*read, *others], **patterns))
+        return "cache"
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    assert models._from_hub("owner/name") == Path("cache") and got == read
 
 
 def test_the_bar_says_what_is_slow_when_it_is() -> None:
