@@ -1,12 +1,16 @@
 """Extracts what a completion says at last: its answer, code or box."""
 
 import re
+from bisect import bisect_left
+from collections.abc import Iterator
 from functools import reduce
 from textwrap import dedent
 from typing import Final
 
-_FENCED: Final = re.compile(r"(?s)```[^\n`]+```|(```|(?<!~)~~~)~*+([^\n`~]*+)\n(.*?)(?:\1|\Z)")
-"""A block, or code within a line, whose fences begin none."""
+_OPENED: Final = re.compile(r"```[^\n`]+```|(```|(?<!~)~~~)~*+([^\n`~]*+)\n")
+"""The begin of a block, or code within a line, whose fences begin none."""
+_EDGE: Final = re.compile(r"(?m)^[ \t]*(?:(```|~~~)([`~ \t]*$)?|.*(```|~~~)[ \t]*$)")
+"""A line that begins or ends with a fence; its second group is there if that is all it has."""
 _HELD: Final = reduce(lambda held, _: rf"(?:[^{{}}]|\{{{held}*+\}})", range(8), "[^{}]")
 """A character, or braces within braces, eight deep."""
 _BOXED: Final = re.compile(rf"\\f?boxed\s*\{{({_HELD}*+)\}}")
@@ -36,9 +40,30 @@ def last_box(text: str) -> str | None:
     return next(reversed(boxes(text)), None)
 
 
+def _blocks(text: str) -> Iterator[tuple[str, str]]:
+    """Yields each block's name and code.
+
+    A program may hold a fence in a text: of the lines that begin or end with one the first closes
+    the block where it is nothing else; where it is, or there is none, the first fence does.
+    """
+    edges, num, at = [*_EDGE.finditer(text)], len(text), 0
+    lines = {
+        fence: [(*e.span(), e[2] is not None) for e in edges if fence in e.group(1, 3)]
+        for fence in ("```", "~~~")
+    }
+    while opened := _OPENED.search(text, at):
+        at = opened.end()
+        if fence := opened[1]:
+            place = bisect_left(lines[fence], (at,))
+            begin, end, alone = [*lines[fence][place : place + 1], (num, num, False)][0]
+            if not alone and (first := text.find(fence, at)) >= 0:
+                begin, end = first, first + len(fence)
+            yield opened[2], text[at:begin]
+            at = end
+
+
 def last_block(text: str) -> str:
     """Returns the last fenced block, closed or not, one of code if any is; else the whole text."""
-    found = _FENCED.findall(said(text))
-    blocks = [(_LANGUAGE.match(name), dedent(code)) for fence, name, code in found if fence]
+    blocks = [(_LANGUAGE.match(name), dedent(code)) for name, code in _blocks(said(text))]
     code = [c for name, c in blocks if name and name[1].lower() in _CODE] or [c for _, c in blocks]
     return (code[-1] if code else said(text)).removeprefix("\ufeff")
