@@ -15,6 +15,7 @@ from gfcr.loop.together import verify_all
 from gfcr.tasks.base import Asked, Verdict
 from gfcr.tasks.codec import CharCodec
 from gfcr.tasks.dataset import Dataset
+from gfcr.tasks.rewards import Rewards
 from gfcr.tasks.verifiers.base import ANSWERS, best
 from gfcr.types import Prompt
 
@@ -401,6 +402,9 @@ def test_a_reward_that_fails_makes_the_sum_unscorable(folder: Path) -> None:
     verdict = verify_safely(task, first(task), "6")
     assert verdict.reward is None
     assert verdict.error == "ValueError: no grader (dataset.rewards.broken)", "it is told which"
+    both = Rewards({"right": "exact", "broken": "exact"}, where="dataset.rewards")
+    found = {"right": Verdict(reward=1.0), "broken": Verdict(reward=None, error="no sandbox")}
+    assert both._sum(found) == Verdict(reward=None, error="no sandbox")
 
 
 def test_a_reward_without_weight_is_recorded_and_alone_makes_no_reward(folder: Path) -> None:
