@@ -112,7 +112,7 @@ def test_steps_are_trl_s_own_and_clip(model, tmp_path, name):
     # Eight large steps magnify rounding, with some weights more than with others.
     assert relative(change(source), stock) < 5 * TOLERANCE
     clipped = [m["clip_ratio"] for m in source.metrics]
-    assert min(clipped) > 0.1
+    assert min(clipped) > 0.02, "both updates clip"
     (logged,) = [line for line in trainer.state.log_history if "clip_ratio/region_mean" in line]
     assert sum(clipped) / 2 == pytest.approx(logged["clip_ratio/region_mean"], abs=0.02)
 
