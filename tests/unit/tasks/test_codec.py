@@ -108,6 +108,13 @@ def test_no_prompt_begins_twice(tmp_path: Path) -> None:
     codec, once = HfCodec(tmp_path), (tokenizer.bos_token_id, *CODEC.encode("1+2"))
     assert codec._tokenizer("<bos>1+2")["input_ids"][:2] == [2, 2], "the situation is there"
     assert codec.prompt("1+2") == codec.prompt("<bos>1+2") == once
+    assert codec.encode("1+2") == once[1:], "what is in a sequence begins none"
+    file = tmp_path / "own.jinja"
+    file.write_text("{{ bos_token }}" + HOLDS)
+    chat = HfCodec(tmp_path, chat_template=str(file), system="9?")
+    turns = [{"role": "system", "content": "7-"}, {"role": "user", "content": "1+2"}]
+    for asked, text in ((chat.conversation(turns), "7-=1+2="), (chat.prompt("1+2"), "9?=1+2=")):
+        assert asked == (tokenizer.bos_token_id, *CODEC.encode(text))
 
 
 def test_a_template_that_is_not_there_is_named(model: Path) -> None:

@@ -48,6 +48,7 @@ EXPRESSIONS = [
     (r"0.\overline{3}", r"\boxed{\frac{1}{3}}", 1),
     (r"0.\overline{3}", r"\boxed{0}", 0),
     (r"\frac16", r"\boxed{0.1\overline{6}}", 1),
+    (r"\frac{3}{11}", r"\boxed{0.\overline{27}}", 1),
     ("120_8", r"\boxed{120_8}", 1),
     ("120_8", r"\boxed{120_9}", 0),
     ("(1,2)", r"$\{1,2\}$", 0),
