@@ -46,6 +46,21 @@ def test_a_better_draft_and_a_fall_within_tolerance_stay() -> None:
     rngs = [np.random.default_rng(i) for i in range(100)]
     assert not any(judged(r, before=0.5, after=0.8) for r in rngs)
     assert sum(judged(r, before=0.7, after=0.68) for r in rngs) <= 2
+    # Neither a fall that is sure and small is one, nor one that is large and within the noise.
+    rng, small, noisy = (
+        np.random.default_rng(0),
+        Guard(fall=0.1, window=500),
+        Guard(fall=0.1, window=9),
+    )
+    for guard, later in ((small, [0.67] * 600), (noisy, [0.1, 0.75])):
+        for rate in [0.7] * len(later):
+            guard.saw(step(rng, rate=rate, drafts=5 if guard is noisy else 60))
+        guard.boundary()
+        guard.swapped()
+        for rate in later:
+            guard.saw(step(rng, rate=rate, drafts=5 if guard is noisy else 60))
+        guard.boundary()
+        assert not guard.failed
 
 
 def test_a_collapse_is_seen_before_the_batch_has_ended() -> None:
