@@ -86,13 +86,15 @@ def test_a_family_trains_through_the_real_seam(name: str, floor: Floor, tmp_path
     trained = Trl(max_steps=2, micro_batches=2).train(floor.job(source, folder=tmp_path))
     run.close()
     assert trained.updates == run.engine.version == 2 and run.tokens()["remainder"] == 0
-    for metrics in source.metrics:
-        assert math.isfinite(metrics["loss"]) and metrics["grad_norm"] > 0
+    for metrics, batch in zip(source.metrics, source.batches, strict=True):
+        taught = any(s.advantage_T.any() for s in batch.samples)
+        assert math.isfinite(metrics["loss"]) and (metrics["grad_norm"] > 0) == taught
     first, second = source.metrics
     assert first["logprob_gap"] < 1e-5 and first["off_policy_ratio"] == pytest.approx(1, abs=1e-4)
     stale = source.batches[1].metrics["off_policy/share"]
     assert (stale == 0) == CASES[name].on_policy
-    assert (second["logprob_gap"] < 1e-5) == CASES[name].on_policy
+    # How far what is replayed is off depends on how far the first update went.
+    assert second["logprob_gap"] < 1e-5 or not CASES[name].on_policy
     assert second["off_policy_ratio"] == pytest.approx(1, abs=0.3)
     after = AutoModelForCausalLM.from_pretrained(trained.model, dtype=torch.float32)
     pairs = zip(floor.policy.parameters(), after.parameters(), strict=True)
