@@ -126,6 +126,7 @@ def test_without_adapters_weights_are_the_parameters_themselves() -> None:
         ({"bias": "all"}, r"bias is trained"),
         ({"modules_to_save": ["norm"]}, "modules_to_save.*is trained"),
         ({"target_modules": ["embed_tokens"]}, r"embed_tokens \(Embedding\) is no linear layer"),
+        ({"target_modules": ["lm_head"]}, "lm_head shares its weight with another module"),
     ],
 )
 def test_what_cannot_be_merged_is_refused(changes: Any, words: str) -> None:
