@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-import numpy as np
-
 from gfcr.correction.base import Corrected, Correction, Learned
 from gfcr.values.ranges import Natural
 
@@ -26,8 +24,7 @@ class OwnTokens(Correction):
         return self.max_lag < oldest
 
     def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
-        return [Corrected(mask_T=self._own(learned)) for learned in update]
-
-    def _own(self, learned: Learned) -> np.ndarray:
-        lag_T = learned.version - learned.rollout.versions_T
-        return learned.rollout.mask_T & (lag_T <= self.max_lag)
+        return [
+            Corrected(mask_T=u.rollout.mask_T & (u.version - u.rollout.versions_T <= self.max_lag))
+            for u in update
+        ]

@@ -8,7 +8,6 @@ import numpy as np
 
 from gfcr.correction.base import Corrected, Correction, Learned
 from gfcr.errors import ConfigError
-from gfcr.types import Floats
 from gfcr.values.ranges import NonNegative, Positive
 
 
@@ -40,20 +39,15 @@ class SeqMaskTis(Correction):
             )
 
     def correct(self, update: Sequence[Learned]) -> Sequence[Corrected]:
-        inside = [self._inside(learned) for learned in update]
+        inside = [self.low <= learned.ratio("geometric") <= self.high for learned in update]
         self.masked = 1 - float(np.mean(inside))
+        # The cap comes before exp, which a large gap would overflow.
+        most = np.float32(np.log(self.cap))
         return [
-            Corrected(weight=self._weight_T(learned), mask_T=learned.rollout.mask_T & kept)
-            for learned, kept in zip(update, inside, strict=True)
+            Corrected(weight=np.exp(np.minimum(u.gaps_T, most)), mask_T=u.rollout.mask_T & kept)
+            for u, kept in zip(update, inside, strict=True)
         ]
 
     def metrics(self) -> Mapping[str, float]:
         """Share of the last update's rollouts that were masked."""
         return {"masked": self.masked}
-
-    def _inside(self, learned: Learned) -> bool:
-        return self.low <= learned.ratio("geometric") <= self.high
-
-    def _weight_T(self, learned: Learned) -> Floats:
-        # The cap comes before exp, which a large gap would overflow.
-        return np.exp(np.minimum(learned.gaps_T, np.float32(np.log(self.cap))))

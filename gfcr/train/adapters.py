@@ -104,6 +104,7 @@ def check_mergeable(model: Any) -> None:
     if not hasattr(model, _ADAPTED):
         return
     layers = _layers(model.get_base_model())
+    own = dict(model.get_base_model().named_parameters())  # each once, under its first name
     wrong = [
         f"{name} ({type(layer.get_base_layer()).__name__}) is no linear layer"
         for name, layer in layers.items()
@@ -112,8 +113,10 @@ def check_mergeable(model: Any) -> None:
     wrong += [
         f"{name} has a variant of LoRA" for name, layer in layers.items() if layer.lora_variant
     ]
+    tied = [name for name in layers if f"{name}.base_layer.weight" not in own]
+    wrong += [f"{name} shares its weight with another module" for name in tied]
     matrices = {f"{name}.lora_{m}.{ADAPTER}.weight" for name in layers for m in "AB"}
-    trained = [n for n, p in model.get_base_model().named_parameters() if p.requires_grad]
+    trained = [name for name, parameter in own.items() if parameter.requires_grad]
     wrong += [f"{name} is trained" for name in trained if name not in matrices]
     if wrong or not trained:
         more = f", and {len(wrong) - 3} more" if len(wrong) > 3 else ""

@@ -26,7 +26,6 @@ Args:
     trainer: The TRL trainer.
     padded: The micro-batch.
     loss: The update rule.
-    scale: Multiplies the advantages; undoes TRL's mean over unequal micro-batches.
     tokens: Loss tokens of the whole update.
     moves: Whether the policy changes within the update: its log-probs before the first step are
         taken now.
@@ -34,11 +33,9 @@ Args:
 
 
 def grpo_inputs(
-    trainer: Any, padded: Padded, *, loss: Loss, scale: float, tokens: int, moves: bool
+    trainer: Any, padded: Padded, *, loss: Loss, tokens: int, moves: bool
 ) -> dict[str, Any]:
     """Inputs of GRPOTrainer: advantages per token, environment tokens masked."""
-    # The loss is linear in advantages for weights that are not negative, so they carry the scale.
-    advantages_BT = padded.advantages_BT * scale
     clipped = loss.off_policy == "behaviour" or padded.corrected
     # Without old log-probs TRL takes those of the pass itself: ratios of 1, and one pass less.
     old_BT = padded.old_logps_BT if clipped else None
@@ -46,9 +43,9 @@ def grpo_inputs(
         old_BT = logps(trainer, trainer.model, padded)
     inputs = _tokens_of(padded) | {
         "tool_mask": padded.loss_mask_BT,
-        "advantages": advantages_BT,
+        "advantages": padded.advantages_BT,
         # It is of the whole update: TRL scales it to one optimizer step and one process.
-        "num_items_in_batch": torch.tensor(tokens, device=advantages_BT.device),
+        "num_items_in_batch": torch.tensor(tokens, device=padded.advantages_BT.device),
         "old_per_token_logps": old_BT,
         "sampling_per_token_logps": padded.sampled_logps_BT,
     }
@@ -58,7 +55,7 @@ def grpo_inputs(
 
 
 def rloo_inputs(
-    trainer: Any, padded: Padded, *, loss: Loss, scale: float, tokens: int, moves: bool
+    trainer: Any, padded: Padded, *, loss: Loss, tokens: int, moves: bool
 ) -> dict[str, Any]:
     """Inputs of RLOOTrainer: one advantage and one (summed) log-prob per row.
 
@@ -66,7 +63,7 @@ def rloo_inputs(
         ConfigError: a rollout has environment tokens or advantages that differ between tokens,
             neither of which a sequence-level ratio has a place for.
     """
-    advantages_B = _row_advantages(padded) * scale
+    advantages_B = _row_advantages(padded)
     if loss.off_policy == "behaviour" or padded.corrected:
         old_BT = padded.old_logps_BT
     else:
@@ -75,7 +72,7 @@ def rloo_inputs(
 
 
 def sft_inputs(
-    trainer: Any, padded: Padded, *, loss: Loss, scale: float, tokens: int, moves: bool
+    trainer: Any, padded: Padded, *, loss: Loss, tokens: int, moves: bool
 ) -> dict[str, Any]:
     """Inputs of SFTTrainer: every token of the loss is a label.
 
@@ -93,7 +90,7 @@ def sft_inputs(
 
 
 def dpo_inputs(
-    trainer: Any, padded: Padded, *, loss: Loss, scale: float, tokens: int, moves: bool
+    trainer: Any, padded: Padded, *, loss: Loss, tokens: int, moves: bool
 ) -> dict[str, Any]:
     """Inputs of DPOTrainer: the rows chosen, then those rejected in the same order."""
     ids, mask, learned = _sequences(padded)
@@ -115,9 +112,9 @@ class Micro(NamedTuple):
     inputs: dict[str, Any]
     samples: list[Sample]
     """The samples of the rows, without those that only fill rows."""
-    scale: float = 1.0
-    """Factor of the loss, for trainers whose inputs have no place for it."""
-    filling: float = 0.0
+    scale: float
+    """Factor of the loss, which undoes TRL's mean over unequal micro-batches."""
+    filling: float
     """Subtracted from the loss: log 2, the DPO loss of equal answers, for each filling pair."""
 
 
@@ -171,9 +168,9 @@ def micros(
         padded = replace(padded, corrected=share.corrected)
         scale = weight * (len(run) if known else 0) if averages_rows else 1.0
         moves = steps.number > 1
-        inputs = build(trainer, padded, loss=loss, scale=scale, tokens=share.tokens, moves=moves)
-        filling = weight * (len(rows) - len(known)) / 2 * log(2) if known else 0.0
-        made.append(Micro(padded, inputs, known, *((scale, filling) if paired else ())))
+        inputs = build(trainer, padded, loss=loss, tokens=share.tokens, moves=moves)
+        filling = weight * (len(rows) - len(known)) / 2 * log(2) if paired and known else 0.0
+        made.append(Micro(padded, inputs, known, scale, filling))
     return made
 
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 
 from gfcr.engine.base import Weights
 from gfcr.errors import EngineError
-from gfcr.train.adapters import policy_weights
+from gfcr.train.adapters import check_mergeable, policy_weights
 from gfcr.types import Rollout
 
 TrlPrompt: TypeAlias = str | list[dict[str, Any]]
@@ -55,6 +55,7 @@ def make_rollout_func(generate: GenerateN, *, sync: Sync) -> RolloutFunc:
         # Each `train` has a state of its own, and counts its steps from 0.
         if state is not trainer.state or synced != version:
             policy = trainer.accelerator.unwrap_model(trainer.model)
+            check_mergeable(policy)
             sync(policy_weights(policy), version=version)
             state, synced = trainer.state, version
         # TRL repeats each prompt `num_generations` times in a row; a process's slice may start

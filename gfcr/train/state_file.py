@@ -2,7 +2,8 @@
 
 No module is imported and no constructor, `__setstate__` or `__del__` called: an object is made
 empty and given its attributes, and only of classes of gfcr and of the packages that the parts in
-this process come from. What JSON lacks is `{"$KIND": its contents, "of": what else remakes it}`.
+this process come from. What JSON lacks is `{"$KIND": its contents, "of": what else remakes it}`;
+an object that was written before is `{"$same": its place among all objects, by their ends}`.
 """
 
 import dataclasses
@@ -57,7 +58,7 @@ def read(folder: Path) -> dict[str, Any]:
     """
     try:
         tree = json.loads((folder / TREE).read_text("utf-8"))
-        return _decode(tree, arrays=(folder / ARRAYS).read_bytes())
+        return _decode(tree, arrays=(folder / ARRAYS).read_bytes(), objects=[])
     except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{folder / TREE} cannot be read ({error})") from error
 
@@ -66,6 +67,9 @@ def read(folder: Path) -> dict[str, Any]:
 class _Writer:
     def __init__(self) -> None:
         self.arrays = bytearray()
+        # The rollouts of a prompt share it, with all columns of its row.
+        self._places: dict[int, int] = {}
+        """The place of each object that was written, by its identity."""
 
     def encode(self, value: Any, *, where: str) -> Tree:
         kind: Any = value.__class__  # exact: a subclass may hold more
@@ -106,6 +110,8 @@ class _Writer:
         return self._object(value, kind=kind, where=where)
 
     def _object(self, value: Any, *, kind: Any, where: str) -> tuple[str, Tree, Tree]:
+        if (place := self._places.get(id(value))) is not None:
+            return "same", place, None
         name = f"{kind.__module__}:{kind.__qualname__}"
         if not _is_allowed(kind) or _class_of(name) is not kind:
             raise CheckpointError(
@@ -120,8 +126,10 @@ class _Writer:
             return "enum", value.name, name
         if issubclass(kind, tuple):
             return "named", self._items(value, where=where), name
-        held = _attributes(value).items()
-        return "object", {k: self.encode(v, where=f"{where}.{k}") for k, v in held}, name
+        attributes = _attributes(value).items()
+        held = {k: self.encode(v, where=f"{where}.{k}") for k, v in attributes}
+        self._places[id(value)] = len(self._places)
+        return "object", held, name
 
     def _items(self, values: Any, *, where: str) -> list[Tree]:
         return [self.encode(v, where=f"{where}[{n}]") for n, v in enumerate(values)]
@@ -137,21 +145,26 @@ class _Writer:
         return [len(self.arrays) - len(held), len(held)]
 
 
-def _decode(tree: Tree, *, arrays: bytes) -> Any:
+def _decode(tree: Tree, *, arrays: bytes, objects: list[Any]) -> Any:
     if tree.__class__ is list:
-        return [_decode(each, arrays=arrays) for each in tree]
+        return [_decode(each, arrays=arrays, objects=objects) for each in tree]
     if tree.__class__ is not dict:
         return tree
     tag = next((key for key in tree if key.startswith("$")), None)
     if tag is None:
-        return {key: _decode(value, arrays=arrays) for key, value in tree.items()}
-    held = _decode(tree[tag], arrays=arrays)
+        return {k: _decode(v, arrays=arrays, objects=objects) for k, v in tree.items()}
+    held = _decode(tree[tag], arrays=arrays, objects=objects)
+    if tag == "$same":
+        return objects[held]
     if tag in _KEPT:
         at, length = held
         if not 0 <= at <= at + length <= len(arrays):
             raise ValueError(f"{ARRAYS} is too short")
         held = arrays[at : at + length]
-    return _MAKERS[tag](held, tree["of"])
+    made = _MAKERS[tag](held, tree["of"])
+    if tag == "$object":
+        objects.append(made)
+    return made
 
 
 def _array(held: bytes, of: list[Any]) -> Any:

@@ -55,7 +55,7 @@ class Trl(TrainerConfig):
     iterations: Annotated[int, Interval(ge=1, le=100)] = 1
     """Number of times that an update goes through its samples."""
     beta: Annotated[float, Interval(ge=0, le=1000.0)] = 0.0
-    """Weight of the KL term against the starting policy; only with `aggregation="dapo"`."""
+    """Weight of the KL term against the starting policy; only with `estimator="grpo"`."""
     save_every: Count = 10
     """Updates between checkpoints; the last update is always saved."""
     keep_checkpoints: Count = 2
@@ -156,11 +156,6 @@ class Trl(TrainerConfig):
                 "(a KL is part of grpo's loss alone): set trainer.beta=0 or estimator='grpo'."
             )
         check_estimator(loss, correction=correction)
-        if self.beta and loss.aggregation != "dapo":
-            raise ConfigError(
-                f"trainer.beta={self.beta!r} is exact only with loss.aggregation='dapo' "
-                f"(given {loss.aggregation!r}): set trainer.beta=0 or aggregation='dapo'."
-            )
         if sampling.temperature == 0:
             raise ConfigError(
                 "sampling.temperature=0 is not allowed in training: greedy rollouts have no "

@@ -75,7 +75,7 @@ CASES = {
     "an update of nothing": Case(num=(16, 0, 15), settings=ADAM),
     "stopped and resumed": Case(num=(16, 13, 15), settings=ADAM, stop_at=2),
     "clipped": Case(settings={"max_grad_norm": 0.1, **FAST}),
-    "kl": Case(settings={"beta": 0.05}),
+    "kl": Case(loss=Loss(aggregation="grpo"), settings={"beta": 0.05}),
     "sft": Case(loss=Loss(estimator="sft"), formula=lambda rewards: rewards * 0 + 1),
     "dpo": Case(loss=Loss(estimator="dpo"), num=(6, 10)),
     "iterations": Case(settings={"iterations": 2, **SLOW}),

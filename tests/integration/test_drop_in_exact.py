@@ -98,7 +98,11 @@ CASES = {
     "cut completions left out": Case(settings={"mask_truncated_completions": True}),
     "stale sequences left out": Case(settings={"off_policy_mask_threshold": 1.1}),
     "KL": Case(settings={"beta": 0.1, "max_steps": 3}),
-    "KL without its correction": Case(settings={"beta": 0.1, "use_bias_correction_kl": False}),
+    "KL without its correction, means": Case(
+        settings={"beta": 0.1, "use_bias_correction_kl": False},
+        strategy=of_loss("grpo"),
+        stock={"loss_type": "grpo"},
+    ),
     "KL to a reference that follows": Case(
         settings={
             "beta": 0.5,

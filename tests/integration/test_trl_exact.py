@@ -44,14 +44,14 @@ def seam(
 
 
 @pytest.mark.parametrize(
-    ("aggregation", "formula", "scale", "constant"),
+    ("aggregation", "formula", "scale", "constant", "beta"),
     [
-        ("grpo", grpo_advantages, "group", 256),
-        ("dapo", grpo_advantages, "group", 256),
-        ("dr_grpo", dr_grpo_advantages, "none", 12),
+        ("grpo", grpo_advantages, "group", 256, 1.0),
+        ("dapo", grpo_advantages, "group", 256, 0.0),
+        ("dr_grpo", dr_grpo_advantages, "none", 12, 1.0),
     ],
 )
-def test_grpo_update_is_trl_s_own(model, tmp_path, aggregation, formula, scale, constant):
+def test_grpo_update_is_trl_s_own(model, tmp_path, aggregation, formula, scale, constant, beta):
     stock = stock_grpo(
         model,
         groups,
@@ -60,6 +60,7 @@ def test_grpo_update_is_trl_s_own(model, tmp_path, aggregation, formula, scale, 
         scale_rewards=scale,
         max_completion_length=constant,
         temperature=0.8,
+        beta=beta,
     )
     ours = seam(
         model,
@@ -67,6 +68,7 @@ def test_grpo_update_is_trl_s_own(model, tmp_path, aggregation, formula, scale, 
         formula=formula,
         loss=Loss(aggregation=aggregation),
         sampling=Sampling(max_tokens=constant, temperature=0.8),
+        beta=beta,
     )
     assert relative(ours, train_stock(stock)) < TOLERANCE
 

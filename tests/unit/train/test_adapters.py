@@ -14,6 +14,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from gfcr.errors import ConfigError
 from gfcr.train import adapters
 from gfcr.train.adapters import check_mergeable, policy_weights
+from gfcr.train.rollout_func import make_rollout_func
 from gfcr.train.trl import Trl
 from tests.cases import over
 
@@ -126,6 +127,7 @@ def test_without_adapters_weights_are_the_parameters_themselves() -> None:
         ({"bias": "all"}, r"bias is trained"),
         ({"modules_to_save": ["norm"]}, "modules_to_save.*is trained"),
         ({"target_modules": ["embed_tokens"]}, r"embed_tokens \(Embedding\) is no linear layer"),
+        ({"target_modules": ["lm_head"]}, "lm_head shares its weight with another module"),
     ],
 )
 def test_what_cannot_be_merged_is_refused(changes: Any, words: str) -> None:
@@ -136,5 +138,11 @@ def test_what_cannot_be_merged_is_refused(changes: Any, words: str) -> None:
 
 def test_other_adapters_are_refused() -> None:
     asked = IA3Config(target_modules=["k_proj"], feedforward_modules=[], task_type="CAUSAL_LM")
-    with pytest.raises(ConfigError, match=r"ia3_l.*Give plain LoRA of linear layers"):
-        check_mergeable(get_peft_model(qwen(), asked))
+    model, words = get_peft_model(qwen(), asked), r"ia3_l.*Give plain LoRA of linear layers"
+    with pytest.raises(ConfigError, match=words):
+        check_mergeable(model)
+    script: Any = SimpleNamespace(model=model, state=SimpleNamespace(global_step=0))
+    script.accelerator = SimpleNamespace(unwrap_model=lambda model: model)
+    synced: Any = pytest.fail
+    with pytest.raises(ConfigError, match=words):
+        make_rollout_func(synced, sync=synced)(["a"], script)

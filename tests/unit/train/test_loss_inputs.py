@@ -24,10 +24,10 @@ OLD = [sample(0, length=3, old=-0.7), sample(1, length=5, old=-0.9)]
 def inputs(
     samples: list[Any], *, beta: float = 0.0, moves: bool = False, **loss: Any
 ) -> dict[str, Any]:
-    """Those of the estimator, scaled by 0.5, in an update of 77 tokens."""
+    """Those of the estimator, in an update of 77 tokens."""
     padded, rule = collate(samples, device=CPU), Loss(**loss)
     build = BUILDERS[rule.estimator]
-    return build(Trainer(beta=beta), padded, loss=rule, scale=0.5, tokens=77, moves=moves)
+    return build(Trainer(beta=beta), padded, loss=rule, tokens=77, moves=moves)
 
 
 def same(found: Any, wanted: Any) -> bool:
@@ -45,7 +45,7 @@ def test_grpo_has_every_token_s_advantage_and_the_tokens_of_the_update() -> None
     assert same(found["completion_ids"], padded.completion_ids_BT)
     assert same(found["completion_mask"], padded.completion_mask_BT)
     assert found["tool_mask"].tolist() == [[1, 1, 1, 0, 0], [1, 0, 0, 1, 1]]
-    assert found["advantages"].tolist() == [[-1, -1, -1, 0, 0], [0.5, 0, 0, 0.5, 0.5]]
+    assert found["advantages"].tolist() == [[-2, -2, -2, 0, 0], [1, 0, 0, 1, 1]]
     assert same(found["num_items_in_batch"], 77)
     assert found["old_per_token_logps"] is None
     assert same(found["sampling_per_token_logps"], padded.sampled_logps_BT)
@@ -87,7 +87,7 @@ def test_with_adapters_the_reference_is_the_policy_without_them() -> None:
         trainer.model = adapted
 
     trainer.ref_model, adapted.disable_adapter = None, without
-    rule = {"loss": Loss(), "scale": 1.0, "tokens": 9, "moves": False}
+    rule = {"loss": Loss(), "tokens": 9, "moves": False}
     found = BUILDERS["grpo"](trainer, padded, **rule)["ref_per_token_logps"]
     assert same(found, logps(trainer, base, padded)) and trainer.model is adapted
 
@@ -96,7 +96,7 @@ def test_rloo_has_one_advantage_and_one_log_prob_a_row() -> None:
     trainer, padded = Trainer(), collate(PLAIN, device=CPU)
     found = inputs(PLAIN, estimator="rloo")
     assert found.keys() == TEXT | {"old_logps", "advantages"}
-    assert found["advantages"].tolist() == [-1.0, 0.5]
+    assert found["advantages"].tolist() == [-2.0, 1.0]
     now_BT = logps(trainer, trainer.model, padded) * padded.completion_mask_BT
     assert same(found["old_logps"], now_BT.sum(1))
     behaviour = inputs(PLAIN, estimator="rloo", off_policy="behaviour")["old_logps"]

@@ -153,15 +153,13 @@ def test_figures_of_the_policy_are_of_the_passes_before_it_moves() -> None:
 )
 def test_trl_s_mean_of_means_weighs_every_row_the_same(rule: Loss, even: bool) -> None:
     source, trainer = Source([FOUR]), Trainer()
-    found = taken(feed(source, loss=rule, count=2), trainer, num=2)
-    rows = [len(inputs["prompt_ids"]) for inputs in found]
-    assert rows == [3, 1]
-    weights = []
-    for inputs, num in zip(found, rows, strict=True):
-        advantages = (
-            inputs["advantages"][:, 0] if inputs["advantages"].ndim > 1 else inputs["advantages"]
-        )
-        weights += [a / num / 2 for a in advantages.tolist()]
+    made = feed(source, loss=rule, count=2)
+    found, weights = list[Any](), list[float]()
+    for rows in (3, 1):
+        found += [inputs := made.next_inputs(trainer)]
+        assert len(inputs["prompt_ids"]) == rows
+        advantages_B = inputs["advantages"].reshape(rows, -1)[:, 0]
+        weights += [made.computed(a / rows / 2, logged={}).item() for a in advantages_B]
     wanted = [1, -1, 2, 3]
     if even:
         assert weights == pytest.approx([a / 4 for a in wanted])

@@ -115,6 +115,15 @@ def test_what_parts_hold_comes_back(value: Any, tmp_path: Path) -> None:
         assert back.dtype == value.dtype and back.flags.writeable
 
 
+def test_what_is_shared_is_written_once_and_stays_shared(tmp_path: Path) -> None:
+    group = make.group([1.0, 0.0, 0.5], of=make.prompt(answer="long" * 1000))
+    back = again([group, group.rollouts], tmp_path)
+    assert repr(back) == repr([group, group.rollouts])
+    assert all(a is b for a, b in zip(back[0].rollouts, back[1], strict=True))
+    assert all(r.prompt is back[0].prompt for r in back[1])
+    assert (tmp_path / state_file.TREE).read_text("utf-8").count("long" * 1000) == 1
+
+
 def test_generators_go_on_and_plain_objects_keep_what_they_hold(tmp_path: Path) -> None:
     ours, theirs = random.Random(3), np.random.default_rng(3)
     ours.random(), theirs.normal()

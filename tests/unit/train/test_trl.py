@@ -31,8 +31,8 @@ def test_settings_are_checked(settings, message):
     assert message in str(caught.value)
 
 
-@over("loss", [Loss(estimator="rloo"), Loss(aggregation="grpo"), Loss(aggregation="dr_grpo")])
-def test_kl_where_it_would_not_be_exact_is_refused_before_anything_starts(tmp_path, loss):
+@over("loss", [Loss(estimator="rloo"), Loss(estimator="sft"), Loss(estimator="dpo")])
+def test_kl_where_there_is_none_in_the_loss_is_refused_before_anything_starts(tmp_path, loss):
     job = TrainJob(model="none", source=None, loss=loss, seed=0, folder=tmp_path)
     with pytest.raises(ConfigError, match=r"trainer.beta=0.1"):
         Trl(beta=0.1).train(job)
