@@ -46,7 +46,7 @@ class Machine:
     """The cores, memory and accelerators of a machine."""
 
     cores: Sequence[int]
-    """Cores that this process may use."""
+    """Cores that this process may use, no more than its container has time for."""
     memory: int
     """Bytes of memory that processes may still take."""
     accelerated: bool
@@ -55,7 +55,7 @@ class Machine:
     @classmethod
     def here(cls) -> "Machine":
         """Reads the properties of this machine."""
-        cores = sorted(os.sched_getaffinity(0))
+        cores = sorted(os.sched_getaffinity(0))[: _quota()]
         return cls(cores=cores, memory=_memory(), accelerated=accelerated())
 
 
@@ -95,6 +95,13 @@ def largest(configs: Iterable[Mapping[str, Any]]) -> int | None:
 def _weights(engine: str, *, model: str) -> int | None:
     made: Any = registry.find("engine", engine)
     return models.weights_of(model) if made.needs_model else 0
+
+
+def _quota() -> int | None:
+    """Returns how many cores a container's time is limited to; None without such a limit."""
+    file = Path("/sys/fs/cgroup/cpu.max")
+    most, _, period = (file.read_text() if file.is_file() else "max ").partition(" ")
+    return None if most == "max" else max(1, int(most) // int(period))
 
 
 def _memory() -> int:
