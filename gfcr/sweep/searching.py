@@ -106,7 +106,9 @@ class _Search:
             return {
                 arm: f"asynchronous successive halving at {step}, mean {fmean(s.values()):.4g}"
                 for arm, s in scores.items()
-                if self.searcher.stops(numbers[arm], score=fmean(s.values()), step=step)
+                # One that has lost a seed fails, and is no measure for others.
+                if len(s) == len(self.study.seeds)
+                and self.searcher.stops(numbers[arm], score=fmean(s.values()), step=step)
             }
 
         ends = sweep.run(rounds_of(self.study), decide=decide)
