@@ -120,7 +120,8 @@ def newest_rollouts(uri: str, *, run_id: str) -> list[LookedAt]:
         client = open_client(uri, reading=True)
         for run in search(client, f"tags.`gfcr.run_id` = '{run_id}'"):
             held = list_files(client, run_id=run.info.run_id, folder="rollouts")
-            fitting = [name for name, size in held.items() if (size or 0) <= MOST_BYTES]
+            # A folder has no size.
+            fitting = [name for name, size in held.items() if 0 < (size or 0) <= MOST_BYTES]
             if fitting:
                 # Updates stand in names with leading zeros, so that the largest is the newest.
                 file = client.download_artifacts(run.info.run_id, max(fitting), folder)
