@@ -53,9 +53,8 @@ class Sweep:
 
     def run(self, rounds: Sequence[Round], *, decide: Decide | None = None) -> list[TrialEnd]:
         """Runs all rounds; between them it asks the study's rule, or `decide`."""
-        for trial in () if self.fresh else self.study.trials:
-            if trial.status == "finished":
-                self.finished.add(trial.name)
+        if not self.fresh:
+            self.finished |= {t.name for t in self.study.trials if t.status == "finished"}
         *earlier, last = rounds
         for number, current in enumerate(earlier):
             self._run_round(current, final=False)
