@@ -46,17 +46,19 @@ class Machine:
     """The cores, memory and accelerators of a machine."""
 
     cores: Sequence[int]
-    """Cores that this process may use, no more than its container has time for."""
+    """Cores that this process may use."""
     memory: int
     """Bytes of memory that processes may still take."""
     accelerated: bool
     """Whether torch is built for an accelerator."""
+    quota: int | None = None
+    """How many cores a container's time is limited to; None without such a limit."""
 
     @classmethod
     def here(cls) -> "Machine":
         """Reads the properties of this machine."""
-        cores = sorted(os.sched_getaffinity(0))[: _quota()]
-        return cls(cores=cores, memory=_memory(), accelerated=accelerated())
+        cores = sorted(os.sched_getaffinity(0))
+        return cls(cores=cores, memory=_memory(), accelerated=accelerated(), quota=_quota())
 
 
 def share(weights: int | None, *, parallel: Parallel, machine: Machine) -> Share:
@@ -82,7 +84,7 @@ def share(weights: int | None, *, parallel: Parallel, machine: Machine) -> Share
         told = "of unknown size" if weights is None else f"of {weights / 2**20:,.0f} MiB"
         return Share(cores=alone, why=f"a model {told} computes with all cores")
     room = max(1, machine.memory // (_FIXED + _COPIES * weights)) if weights else None
-    own = tuple(frozenset({core}) for core in machine.cores[:room])
+    own = tuple(frozenset({core}) for core in machine.cores[:room][: machine.quota])
     return Share(cores=own, why="the model is small" if weights else "there is no model")
 
 
@@ -98,7 +100,6 @@ def _weights(engine: str, *, model: str) -> int | None:
 
 
 def _quota() -> int | None:
-    """Returns how many cores a container's time is limited to; None without such a limit."""
     file = Path("/sys/fs/cgroup/cpu.max")
     most, _, period = (file.read_text() if file.is_file() else "max ").partition(" ")
     return None if most == "max" else max(1, int(most) // int(period))
