@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, final
 
-from gfcr.cluster.jigsaw.machine import Action, Machine, State
+from gfcr.cluster.jigsaw.machine import Action, Machine
 from gfcr.cluster.jigsaw.schedulers import Scheduler
 from gfcr.cluster.jigsaw.substages import Graph, Share, Slowdown, SubStage
 from gfcr.process.lease import KINDS, Kind, Lease
@@ -151,11 +151,10 @@ class Lender:
         self._record()
         machine = Machine(graph=self._graph(), slowdown=self._slowdown)
         first = {_name(trial, 0): row for trial, row in self._rows.items() if row.seen}
-        left = {name: stage.work_s for name, stage in machine.graph.stages.items()}
         running = tuple(name for name, row in first.items() if row.now is not None)
         if not first:
             return
-        state = State(now_s=0.0, left_s=left, running=running)
+        state = replace(machine.start(), running=running)
         self._lend(self._scheduler.choose(machine, state=state), first=first)
 
     def _graph(self) -> Graph:

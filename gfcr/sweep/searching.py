@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import isfinite, nan
 from statistics import fmean
-from typing import Any, final
+from typing import final
 
 from gfcr.errors import ConfigError
 from gfcr.search.halving import Halving
@@ -139,11 +139,10 @@ def _mean(ends: Sequence[TrialEnd], *, aim: str = "score") -> float:
 
 
 def _value(end: TrialEnd, aim: str) -> float:
-    result: Mapping[str, Any] = end.result
     if aim == "score":
-        score = score_at(end.trial, result=result, until=None)
+        score = score_at(end.trial, result=end.result, until=None)
         return nan if score is None else score
-    return result["curve"][-1][{"tokens": 1, "seconds": 2}[aim]]
+    return end.result["curve"][-1][{"tokens": 1, "seconds": 2}[aim]]
 
 
 def _name(number: int) -> str:

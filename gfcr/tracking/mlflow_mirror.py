@@ -128,9 +128,8 @@ class Mirror:
             _log_table(self.client, self.run_id, files=[*self.folder.updates.values()])
         files = every_file(self.folder.rollouts) if rollouts else []
         places = {f: f.parent.relative_to(self.folder.path).as_posix() for f in files}
-        held: dict[str, int | None] = {}
-        for place in {*places.values()}:
-            held |= list_files(self.client, run_id=self.run_id, folder=place)
+        asked = (list_files(self.client, run_id=self.run_id, folder=p) for p in {*places.values()})
+        held = {path: size for each in asked for path, size in each.items()}
         new = [(f, p) for f, p in places.items() if held.get(f"{p}/{f.name}") != f.stat().st_size]
         certificate = self.folder.path / CERTIFICATE
         for file, place in [*new, (certificate, None)]:

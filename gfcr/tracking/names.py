@@ -42,9 +42,8 @@ def encode_name(name: str) -> str:
     safe = _FORBIDDEN.sub(_escape, name)
     if posixpath.normpath(safe) != safe or safe == "." or safe.startswith(("..", "/")):
         safe = re.sub(r"[/.]", _escape, safe)
-    if len(safe) <= _LONGEST_NAME:
-        return safe
-    return f"{safe[:100]}.{digest(name)[:16]}.{safe[-100:]}"
+    short = f"{safe[:100]}.{digest(name)[:16]}.{safe[-100:]}"
+    return safe if len(safe) <= _LONGEST_NAME else short
 
 
 def decode_name(name: str) -> str:

@@ -44,9 +44,8 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def files(folder: Path) -> dict[int, Path]:
-    """Returns the files of updates in a folder by update, in order."""
+    """Returns the files of updates in a folder by update, in order; copies beside them are none."""
     found = {file.stem.removeprefix("update-"): file for file in folder.glob("update-*.parquet")}
-    # Not a copy that somebody made beside one, `update-000001 (1).parquet`.
     return dict(sorted((int(num), file) for num, file in found.items() if num.isdecimal()))
 
 
