@@ -59,6 +59,10 @@ def test_run_again_it_asks_for_the_same_and_runs_nothing(tmp_path: Path) -> None
     assert decisions.file_of(load(tmp_path)).read_text() == written
     more = sweep.run(load(tmp_path, search={**SEARCH, "trials": 4}))
     assert [e.status for e in more] == ["cached"] * 8 + ["finished"] * 2
+    log = first[0].trial.folder / "metrics.jsonl"
+    log.write_bytes(b"{\n" + log.read_bytes())
+    ends = sweep.run(load(tmp_path))
+    assert [e.status for e in ends] == ["failed"] + ["cached"] * 7, "it ends its trial alone"
 
 
 @pytest.mark.slow
