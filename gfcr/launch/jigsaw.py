@@ -108,8 +108,7 @@ def _check(jobs: Sequence[Job]) -> None:
     """Refuses trials that cannot be lent cores, or whose seconds must be their own."""
     other = "use launcher.name=local"
     for job in jobs:
-        seconds = job.config["budget"]["seconds"]
-        if seconds is not None:
+        if (seconds := job.config["budget"]["seconds"]) is not None:
             raise ConfigError(
                 f"{job.name}: budget.seconds={seconds:g} under launcher.name=jigsaw: seconds of "
                 f"trials that share cores are not their own. Give another budget, or {other}."

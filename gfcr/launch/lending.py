@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, final
 
-from gfcr.cluster.jigsaw.machine import Action, Machine, State
+from gfcr.cluster.jigsaw.machine import Action, Machine
 from gfcr.cluster.jigsaw.schedulers import Scheduler
 from gfcr.cluster.jigsaw.substages import Graph, Share, Slowdown, SubStage
 from gfcr.process.lease import KINDS, Kind, Lease
@@ -60,7 +60,7 @@ class _Row:
     now: Lent | None = None
     """Its present sub-stage; None while it waits for cores."""
     seen: int = 0
-    """Number of its last request for cores that was seen."""
+    """Number of its last request for cores that was seen; 0 before the first."""
     done_s: float = 0.0
     """Seconds of work alone done of `now`."""
     other: Kind | None = None
@@ -150,21 +150,17 @@ class Lender:
     def _decide(self) -> None:
         self._record()
         machine = Machine(graph=self._graph(), slowdown=self._slowdown)
-        first = {_name(trial, 0): row for trial, row in self._rows.items() if self._has_asked(row)}
-        left = {name: stage.work_s for name, stage in machine.graph.stages.items()}
+        first = {_name(trial, 0): row for trial, row in self._rows.items() if row.seen}
         running = tuple(name for name, row in first.items() if row.now is not None)
         if not first:
             return
-        state = State(now_s=0.0, left_s=left, running=running)
+        state = replace(machine.start(), running=running)
         self._lend(self._scheduler.choose(machine, state=state), first=first)
-
-    def _has_asked(self, row: _Row) -> bool:
-        return row.now is not None or row.seen > 0
 
     def _graph(self) -> Graph:
         stages: list[SubStage] = []
         for trial, row in self._rows.items():
-            if not self._has_asked(row):
+            if not row.seen:
                 continue
             kind, done_s, needs = row.lease.does, row.done_s, tuple[str, ...]()
             for number in range(_AHEAD + 1):

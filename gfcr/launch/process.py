@@ -6,14 +6,14 @@ import signal
 import subprocess
 import sysconfig
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from select import select
 from typing import IO, Any, final
 
 from gfcr import registry
-from gfcr.errors import FolderInUse
+from gfcr.errors import FolderInUse, GfcrError
 from gfcr.launch.base import Job, JobEnd
 from gfcr.launch.child import LENT
 from gfcr.process.cores import accelerated
@@ -142,10 +142,11 @@ class TrialProcess:
             lease: file and row by which cores are lent to it instead.
         """
         parent, name = job.folder.parent, job.folder.name
-        parent.mkdir(parents=True, exist_ok=True)
         self._log = parent / f"{name}.log"
         file = parent / f"{name}.yaml"
-        file.write_text(reading.write(job.config), "utf-8")
+        with writing(parent):
+            parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(reading.write(job.config), "utf-8")
         arguments = ["run", str(file), "--json", "--wait", str(_PATIENCE_S)]
         arguments += ["--fresh"] if job.fresh else []
         arguments += ["--accept", "data"] if job.accept_data else []
@@ -190,6 +191,18 @@ class TrialProcess:
             self._process.kill()
             self._process.wait()
         self._answer.close()
+
+
+@contextmanager
+def writing(folder: Path) -> Generator[None]:
+    """Turns errors of the system, where a folder is made or written to, into what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise GfcrError(
+            f"{folder} cannot be written to ({error.strerror}): give `folder=` a place on a disk "
+            "with room that you may write to, then run the same command again."
+        ) from error
 
 
 def first_free(waiting: Sequence[Job]) -> Job | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gfcr.launch.base import Job, Watch
-from gfcr.launch.process import TrialProcess
+from gfcr.launch.process import TrialProcess, writing
 
 _POLL_S = 0.5
 
@@ -39,7 +39,8 @@ def run_trial(job: Job, *, cwd: Path, since: int) -> dict[str, Any]:
 def absolute(job: Job) -> Job:
     """Returns the job with absolute folders: nodes start in working folders of their own."""
     folder = job.folder.resolve()
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    with writing(folder.parent):
+        folder.parent.mkdir(parents=True, exist_ok=True)
     config = {**job.config, "folder": str(Path(job.config["folder"]).resolve())}
     return replace(job, folder=folder, config=config)
 

@@ -25,7 +25,7 @@ class _Dropping(io.FileIO):
     def write(self, data: Any, /) -> int:
         """Writes bytes, or drops them."""
         try:
-            return super().write(data)
+            return super().write(data) or len(data)  # None: it is full, and does not wait
         except OSError:
             drop(self.fileno())
             return len(data)

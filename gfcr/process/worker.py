@@ -8,6 +8,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Generator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, final
 
@@ -65,8 +66,8 @@ class Worker:
             )
             assert process.stdin and process.stdout
             try:
-                process.stdin.write(told)
-                process.stdin.close()
+                with suppress(BrokenPipeError), process.stdin:  # its words say why it ended
+                    process.stdin.write(told)
                 yield from process.stdout
                 process.wait()
             finally:

@@ -63,7 +63,9 @@ class StoppingRule(Part):
         """
 
 
-def shared_seeds(scores: Scores) -> list[int]:
-    """Returns the seeds that every arm has a score for, sorted."""
-    held = [set(by_seed) for by_seed in scores.values()]
-    return sorted(held[0].intersection(*held[1:])) if held else []
+def judged(scores: Scores) -> dict[str, list[float]]:
+    """Returns the scores of the arms that have lost no seed, at the seeds that these share."""
+    most = max(map(len, scores.values()), default=0)
+    whole = {arm: by_seed for arm, by_seed in scores.items() if len(by_seed) == most}
+    seeds = sorted(set[int].intersection(*map(set, whole.values()))) if whole else []
+    return {arm: [by_seed[s] for s in seeds] for arm, by_seed in whole.items() if seeds}

@@ -9,7 +9,7 @@ from annotated_types import Interval
 
 from gfcr.errors import ConfigError
 from gfcr.experiment.source import Pause
-from gfcr.search.base import Length, Round, Scores, StoppingRule, shared_seeds
+from gfcr.search.base import Length, Round, Scores, StoppingRule, judged
 from gfcr.values.ranges import Large
 
 
@@ -64,16 +64,12 @@ class Halving(StoppingRule):
         return spent / (arms * total)
 
     def give_up(self, scores: Scores) -> dict[str, str]:
-        most = max(map(len, scores.values()), default=0)
-        whole = {arm: by_seed for arm, by_seed in scores.items() if len(by_seed) == most}
-        seeds = shared_seeds(whole)
-        if not seeds:
-            return {}
-        means = {arm: fmean(by_seed[s] for s in seeds) for arm, by_seed in whole.items()}
-        bar = sorted(means.values())[-max(1, len(means) // self.factor)]
+        paired = judged(scores)
+        means = {arm: fmean(own) for arm, own in paired.items()}
+        best = sorted(means.values(), reverse=True)[: max(1, len(means) // self.factor)]
         return {
-            arm: f"mean {mean:.4g} over {len(seeds)} seed(s), the best 1/{self.factor} of "
-            f"{len(means)} arms have {bar:.4g} or more"
+            arm: f"mean {mean:.4g} over {len(paired[arm])} seed(s), the best 1/{self.factor} of "
+            f"{len(means)} arms have {best[-1]:.4g} or more"
             for arm, mean in means.items()
-            if mean < bar
+            if mean < best[-1]
         }

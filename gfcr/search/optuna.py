@@ -29,16 +29,15 @@ class Searcher:
         kinds = optuna.samplers
         samplers = {"tpe": kinds.TPESampler, "nsga2": kinds.NSGAIISampler}
         self._search, self._optuna = search, optuna
-        pruner = None
+        pruner = optuna.pruners.NopPruner()
         if halving is not None:
-            first, factor = halving
             pruner = optuna.pruners.SuccessiveHalvingPruner(
-                min_resource=first, reduction_factor=factor
+                min_resource=halving[0], reduction_factor=halving[1]
             )
         self._study = optuna.create_study(
             directions=["maximize" if o == "score" else "minimize" for o in search.objectives],
             sampler=samplers.get(search.sampler, kinds.RandomSampler)(seed=search.seed),
-            pruner=pruner or optuna.pruners.NopPruner(),
+            pruner=pruner,
         )
         self._trials: dict[int, Any] = {}
 

@@ -13,7 +13,6 @@ from gfcr.values.ranges import Checked, Count, Seed, Word
 
 OBJECTIVES = ("score", "tokens", "seconds")
 """The objectives: `score` is maximised, the others are minimised."""
-_RANGE = ("low", "high", "log")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +73,7 @@ def _check(key: str, values: Any) -> None:
 
 
 def _is_range(values: object) -> bool:
-    if is_mapping(values) and {"low", "high"} <= values.keys() <= set(_RANGE):
+    if is_mapping(values) and {"low", "high"} <= values.keys() <= {"low", "high", "log"}:
         low, high = values["low"], values["high"]
         numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in (low, high))
         return bool(numbers and low < high and (low > 0 or not values.get("log")))

@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 
 from gfcr.errors import ConfigError
-from gfcr.search.base import Length, Round, Scores, StoppingRule, shared_seeds
+from gfcr.search.base import Length, Round, Scores, StoppingRule, judged
 from gfcr.values.ranges import Count, Fraction
 
 
@@ -18,7 +18,8 @@ class Wilcoxon(StoppingRule):
     """Runs seed after seed and stops arms that the best arm beats by a signed-rank test.
 
     One-sided, paired by seed, as Optuna's WilcoxonPruner decides. Of n seeds the smallest p-value
-    there is is 1 / 2^n: below 4 seeds, none is under 0.1.
+    there is is 1 / 2^n: below 4 seeds, none is under 0.1. An arm that has lost a seed runs on
+    unjudged, so that the others are judged by all of theirs.
     """
 
     p: Fraction = 0.1
@@ -42,10 +43,10 @@ class Wilcoxon(StoppingRule):
     def give_up(self, scores: Scores) -> dict[str, str]:
         from gfcr.stats.scipy_stats import stats
 
-        seeds = shared_seeds(scores)
-        if len(seeds) < max(2, self.after):
+        paired = judged(scores)
+        num = len(next(iter(paired.values()), ()))
+        if num < max(2, self.after):
             return {}
-        paired = {arm: [by_seed[s] for s in seeds] for arm, by_seed in scores.items()}
         means = {arm: fmean(own) for arm, own in paired.items()}
         best = sorted(arm for arm, mean in means.items() if mean == max(means.values()))
 
@@ -62,6 +63,6 @@ class Wilcoxon(StoppingRule):
             if arm not in best and p_value(arm, by) < self.p
         }
         return {
-            arm: f"signed-rank test against {by} over {len(seeds)} seeds: p < {self.p:g}"
+            arm: f"signed-rank test against {by} over {num} seeds: p < {self.p:g}"
             for arm, by in beaten.items()
         }

@@ -56,13 +56,11 @@ def notes(study: Study, *, ends: Sequence[TrialEnd]) -> list[str]:
     lines: list[str] = []
     if len(study.seeds) == 1:
         lines.append("One seed: no interval, and no verdict but `inconclusive`.")
-    broken = {e.trial.config.name for e in problems(ends)}
+    broken = Counter(e.trial.config.name for e in problems(ends))
     # A search's study has its baseline alone, and its ends have the candidates too.
     arms = list(dict.fromkeys(e.trial.config.name for e in ends))
-    for arm in arms:
-        bad = [e for e in problems(ends) if e.trial.config.name == arm]
-        if len(bad) == len(study.seeds):
-            lines.append(f"{arm} has no run that can be compared: it is in no table.")
+    gone = [arm for arm in arms if broken[arm] == len(study.seeds)]
+    lines += [f"{arm} has no run that can be compared: it is in no table." for arm in gone]
     if study.baseline in broken:
         lines.append(
             f"The baseline {study.baseline} lacks seeds: no arm has a rank or a verdict before "

@@ -83,7 +83,7 @@ def levels_of(factor: str, levels: object, *, where: str) -> dict[str, dict[str,
                 f"{place}: a level is called by what it gives, which is not known of {later[0]} "
                 f"yet: give levels by names of your own, {{one: {{{factor}: VALUE}}, other: ...}}."
             )
-        called = [_name_of(value) for value in values]
+        called = [names.of_object(str(_named(value))).rpartition("/")[2] for value in values]
         if again := [name for name in called if called.count(name) > 1]:
             raise ConfigError(
                 f"{place}={values}: two are called '{again[0]}': give different values, or levels "
@@ -107,10 +107,6 @@ def levels_of(factor: str, levels: object, *, where: str) -> dict[str, dict[str,
 def _named(value: object) -> object:
     """Returns what a level is called by: the name of the part it gives, or the value itself."""
     return value.get("name") if is_mapping(value) else value
-
-
-def _name_of(value: object) -> str:
-    return names.of_object(str(_named(value))).rpartition("/")[2]
 
 
 def key_of(key: str) -> str:

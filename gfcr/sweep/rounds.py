@@ -53,9 +53,8 @@ class Sweep:
 
     def run(self, rounds: Sequence[Round], *, decide: Decide | None = None) -> list[TrialEnd]:
         """Runs all rounds; between them it asks the study's rule, or `decide`."""
-        for trial in () if self.fresh else self.study.trials:
-            if trial.status == "finished":
-                self.finished.add(trial.name)
+        if not self.fresh:
+            self.finished |= {t.name for t in self.study.trials if t.status == "finished"}
         *earlier, last = rounds
         for number, current in enumerate(earlier):
             self._run_round(current, final=False)
@@ -65,7 +64,9 @@ class Sweep:
 
     def _run_round(self, current: Round, *, final: bool) -> None:
         """Runs the trials of the arms still running until the end of the round."""
-        trials = {t.name: t for t in self.study.trials if self._wanted(t, current)}
+        gone = self.stopped | self.over
+        left = [t for t in self.study.trials if not gone & {t.config.name, t.name}]
+        trials = {t.name: t for t in left if t.config.seed in current.seeds}
         open_trials: list[Trial] = []
         for trial in trials.values():
             known = result_at(trial.folder)
@@ -111,10 +112,6 @@ class Sweep:
             self.stopped.add(arm)
             place = current.until or f"seeds {', '.join(map(str, sorted(scores[arm])))}"
             self._give_up(arm, why=f"after {place}: {why}")
-
-    def _wanted(self, trial: Trial, current: Round) -> bool:
-        over = trial.config.name in self.stopped or trial.name in self.over
-        return not over and trial.config.seed in current.seeds
 
     def _starts_over(self, trial: Trial) -> bool:
         return self.fresh and trial.name not in self.ends

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import isfinite, nan
 from statistics import fmean
-from typing import Any, final
+from typing import final
 
 from gfcr.errors import ConfigError
 from gfcr.search.halving import Halving
@@ -49,8 +49,7 @@ def run(
         batch = min(left, study.search.spec.batch)
         ends += hunt.run_batch(batch)
         left -= batch
-    margin = MARGIN if study.minimum_effect is None else study.minimum_effect
-    hunt.write_best(least=_mean(ends[: len(study.trials)]) - margin)
+    hunt.write_best(base=ends[: len(study.trials)])
     return ends
 
 
@@ -106,7 +105,9 @@ class _Search:
             return {
                 arm: f"asynchronous successive halving at {step}, mean {fmean(s.values()):.4g}"
                 for arm, s in scores.items()
-                if self.searcher.stops(numbers[arm], score=fmean(s.values()), step=step)
+                # One that has lost a seed fails, and is no measure for others.
+                if len(s) == len(self.study.seeds)
+                and self.searcher.stops(numbers[arm], score=fmean(s.values()), step=step)
             }
 
         ends = sweep.run(rounds_of(self.study), decide=decide)
@@ -116,32 +117,31 @@ class _Search:
             self.searcher.tell(number, self._objectives(own), stopped=stopped)
         return ends
 
-    def write_best(self, *, least: float) -> None:
-        """Records the best candidates, or the Pareto front of those that score `least` or more."""
+    def write_best(self, *, base: Sequence[TrialEnd]) -> None:
+        """Records the best candidates, or the Pareto front of those about as good as the base."""
         assert self.study.search is not None
+        aims, effect = self.study.search.spec.objectives, self.study.minimum_effect
+        found = self._objectives(base)
+        least = nan if found is None else found[aims.index("score")]
+        least -= MARGIN if effect is None else effect
         best = [_name(number) for number in self.searcher.best(least=least)]
-        aims = self.study.search.spec.objectives
         decisions.append(self.study, {"decision": "best", "objectives": aims, "arms": best})
 
     def _objectives(self, ends: Sequence[TrialEnd]) -> list[float] | None:
         assert self.study.search is not None
         if any(e.status not in ("finished", "cached") or e.problem for e in ends):
             return None
-        means = [_mean(ends, aim=aim) for aim in self.study.search.spec.objectives]
+        aims = self.study.search.spec.objectives
+        means = [fmean(_value(end, aim) for end in ends) for aim in aims]
         return means if all(map(isfinite, means)) else None
 
 
-def _mean(ends: Sequence[TrialEnd], *, aim: str = "score") -> float:
-    """Returns an objective's mean over trials; NaN where one has none."""
-    return fmean(_value(end, aim) for end in ends)
-
-
 def _value(end: TrialEnd, aim: str) -> float:
-    result: Mapping[str, Any] = end.result
+    """Returns the value of an objective; NaN where the trial has none."""
     if aim == "score":
-        score = score_at(end.trial, result=result, until=None)
+        score = score_at(end.trial, result=end.result, until=None)
         return nan if score is None else score
-    return result["curve"][-1][{"tokens": 1, "seconds": 2}[aim]]
+    return end.result["curve"][-1][{"tokens": 1, "seconds": 2}[aim]]
 
 
 def _name(number: int) -> str:

@@ -35,10 +35,12 @@ def check_equal(trials: Sequence[Trial], *, baseline: str, where: str) -> None:
         if unequal:
             key = unequal[0]
             more = f" ({len(unequal)} keys differ)" if len(unequal) > 1 else ""
+            say = f", or say that it is what the study is about: compares: [{key}]"
+            comparable = key == "model" or key.startswith("engine.")
             raise ConfigError(
                 f"{where}: arms.{arm} has {key}={terms.get(key)} and the baseline {baseline} has "
                 f"{wanted.get(key)}{more}: arms are compared on one question at one budget. "
-                f"Give {key} once for all of them{_or_say(key)}."
+                f"Give {key} once for all of them{say * comparable}."
             )
 
 
@@ -48,8 +50,3 @@ def terms_of(config: Experiment) -> dict[str, str]:
     shared: dict[str, Any] = {k: v for k, v in resolved.spec.items() if k not in _OWN}
     study = {key: getattr(config, key) for key in _STUDY_S}
     return flatten({"trainer.max_steps": resolved.trainer.max_steps, **shared, **study})
-
-
-def _or_say(key: str) -> str:
-    comparable = key == "model" or key.startswith("engine.")
-    return f", or say that it is what the study is about: compares: [{key}]" if comparable else ""

@@ -29,8 +29,11 @@ _ROOM, _WRITE = "make room on the store's disk", "end the process that locks it,
 _REMEDIES: Final = {
     **dict.fromkeys(("disk is full", "No space left on device", "Disk quota exceeded"), _ROOM),
     **dict.fromkeys(("database is locked", "readonly database"), _WRITE),
+    "maintenance mode": "set MLFLOW_ALLOW_FILE_STORE=true, or give it a sqlite:/// URI",
+    "No module named": "install it",
+    "Current state is deleted": "restore it in MLflow, or give tracking.experiment another name",
 }
-"""What to do about some errors, by words of SQLite or of the system."""
+"""What to do about some errors, by words of SQLite, of the system or of MLflow."""
 _BUSY_S = 20.0
 """Seconds that another process may take to write."""
 _QUIET_S = 2.0
@@ -119,7 +122,7 @@ def telling(what: str) -> Generator[None]:
 
     try:
         yield
-    except (MlflowException, SQLAlchemyError, OSError) as error:
+    except (MlflowException, SQLAlchemyError, OSError, ModuleNotFoundError) as error:
         raise StoreError(f"{what} cannot be used ({cause(error)}).") from error
 
 

@@ -14,6 +14,7 @@ from gfcr.tracking.mlflow_client import Points, list_files, open_client, read_po
 from gfcr.tracking.mlflow_nested import PARENT, average, find_experiment, find_run, store_lock
 from gfcr.tracking.mlflow_store import ATTEMPT, OWN_TAGS, SYSTEM
 from gfcr.tracking.names import DIGEST, SEVERAL, encode_name, fit_param, flatten, spec_hash
+from gfcr.tracking.parquet import every_file
 from gfcr.tracking.records import TAG
 
 if TYPE_CHECKING:
@@ -118,17 +119,19 @@ class Mirror:
         self.client.log_batch(self.run_id, metrics=new)
 
     def log_files(self, *, rollouts: bool) -> None:
-        """Adds the folder's files: spec, certificate and, if asked for, rollouts."""
+        """Adds the folder's files: spec, certificate and, if asked, rollouts and corrections."""
         import yaml
 
         spec = yaml.safe_dump(self.folder.card().spec, sort_keys=False)
         self.client.log_text(self.run_id, spec, "spec.yaml")
-        files = [*self.folder.updates.values()] if rollouts else []
-        _log_table(self.client, self.run_id, files=files)
-        held = list_files(self.client, run_id=self.run_id, folder="rollouts") if files else {}
-        new = [f for f in files if held.get(f"rollouts/{f.name}") != f.stat().st_size]
+        files = every_file(self.folder.rollouts) if rollouts else []
+        _log_table(self.client, self.run_id, files=files[: len(self.folder.updates)])
+        places = {f: f.parent.relative_to(self.folder.path).as_posix() for f in files}
+        asked = (list_files(self.client, run_id=self.run_id, folder=p) for p in {*places.values()})
+        held = {path: size for each in asked for path, size in each.items()}
+        new = [(f, p) for f, p in places.items() if held.get(f"{p}/{f.name}") != f.stat().st_size]
         certificate = self.folder.path / CERTIFICATE
-        for file, place in [(f, "rollouts") for f in new] + [(certificate, None)]:
+        for file, place in [*new, (certificate, None)]:
             if file.exists():
                 self.client.log_artifact(  # pyright: ignore[reportUnknownMemberType]
                     self.run_id, str(file), place

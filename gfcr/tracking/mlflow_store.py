@@ -37,8 +37,8 @@ def read_runs(uri: str, *, study: str | None = None, series: Sequence[str] = ())
     Raises:
         StoreError: it cannot be reached or read; nothing was made or changed.
     """
-    client = open_client(uri, reading=True)
     with telling(f"tracking.uri={uri!r}"):
+        client = open_client(uri, reading=True)
         found = [
             _read_run(client, run=run, series=series)
             for run in search(client, "tags.`gfcr.kind` = 'seed'")
@@ -116,11 +116,12 @@ def newest_rollouts(uri: str, *, run_id: str) -> list[LookedAt]:
     Raises:
         StoreError: the store cannot be read.
     """
-    client = open_client(uri, reading=True)
     with telling(f"tracking.uri={uri!r}"), tempfile.TemporaryDirectory() as folder:
+        client = open_client(uri, reading=True)
         for run in search(client, f"tags.`gfcr.run_id` = '{run_id}'"):
             held = list_files(client, run_id=run.info.run_id, folder="rollouts")
-            fitting = [name for name, size in held.items() if (size or 0) <= MOST_BYTES]
+            # A folder has no size.
+            fitting = [name for name, size in held.items() if 0 < (size or 0) <= MOST_BYTES]
             if fitting:
                 # Updates stand in names with leading zeros, so that the largest is the newest.
                 file = client.download_artifacts(run.info.run_id, max(fitting), folder)

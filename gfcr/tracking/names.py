@@ -28,6 +28,7 @@ LENT = "lent"
 """Value of the tag `CORES` for a run that shared its cores, so that its seconds mean little."""
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_/.\- :]|_(?=x[0-9a-f]{4,6}_)")
 _LONGEST = 6000
+_LONGEST_NAME = 250
 _ESCAPE = re.compile(r"_x([0-9a-f]{4,6})_")
 
 
@@ -35,16 +36,18 @@ def encode_name(name: str) -> str:
     """Returns `name` with characters a store refuses written as `_xHHHH_` (hexadecimal).
 
     Kept as they are: letters, digits, `_ - . / :` and space, unless slashes and dots would not
-    survive as a normal path (`a//b`, `../a`), in which case these are escaped too.
+    survive as a normal path (`a//b`, `../a`), in which case these are escaped too. Of a name that
+    is too long for a store then, the ends are kept, with a digest of the whole between them.
     """
     safe = _FORBIDDEN.sub(_escape, name)
-    if posixpath.normpath(safe) == safe and safe != "." and not safe.startswith(("..", "/")):
-        return safe
-    return re.sub(r"[/.]", _escape, safe)
+    if posixpath.normpath(safe) != safe or safe == "." or safe.startswith(("..", "/")):
+        safe = re.sub(r"[/.]", _escape, safe)
+    short = f"{safe[:100]}.{digest(name)[:16]}.{safe[-100:]}"
+    return safe if len(safe) <= _LONGEST_NAME else short
 
 
 def decode_name(name: str) -> str:
-    """Undoes `encode_name`."""
+    """Undoes `encode_name`, unless that has shortened the name."""
     return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), name)
 
 

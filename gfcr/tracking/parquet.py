@@ -44,9 +44,9 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def files(folder: Path) -> dict[int, Path]:
-    """Returns the files of updates in a folder by update, in order."""
-    found = folder.glob("update-*.parquet")
-    return dict(sorted((int(file.stem.removeprefix("update-")), file) for file in found))
+    """Returns the files of updates in a folder by update, in order; copies beside them are none."""
+    found = {file.stem.removeprefix("update-"): file for file in folder.glob("update-*.parquet")}
+    return dict(sorted((int(num), file) for num, file in found.items() if num.isdecimal()))
 
 
 def every_file(folder: Path, *, since: int = 0) -> list[Path]:

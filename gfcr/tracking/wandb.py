@@ -60,7 +60,9 @@ class Wandb(Tracker):
         """Closes the run with its result as its summary."""
         if self._run is not None:
             with self._told():
-                _close(self._run, status=status, result=result)
+                shown = {k: v for k, v in result.items() if isinstance(v, int | float | str)}
+                self._run.summary.update({"status": status, **shown})
+                self._run.finish(exit_code=int(status == "failed"))
             self._run = None
 
     def _open(self, folder: RunFolder, *, card: RunCard) -> Any:
@@ -102,9 +104,3 @@ class Wandb(Tracker):
                 f"goes on and keeps everything in {self._folder}.",
                 file=sys.stderr,
             )
-
-
-def _close(run: Any, *, status: str, result: Mapping[str, Any]) -> None:
-    shown = {k: v for k, v in result.items() if isinstance(v, int | float | str)}
-    run.summary.update({"status": status, **shown})
-    run.finish(exit_code=1 if status == "failed" else 0)

@@ -195,11 +195,9 @@ def loaded_after(code: str) -> set[str]:
 
 
 RUN_LIST = """
-import sys
 from gfcr.cli import main
-sys.argv = ["gfcr", "list"]
 try:
-    code = main()
+    code = main(["list"])
 except SystemExit as end:
     code = end.code
 assert not code, code

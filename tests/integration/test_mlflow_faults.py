@@ -128,7 +128,7 @@ def test_files_that_cannot_be_kept_are_said_once(tmp_path, capfd):
     assert words.endswith(f"`gfcr upload --uri {uri} {folder.path}` does.\n")
 
 
-def test_want_of_room_is_told_from_other_faults():
+def test_want_of_room_is_told_from_other_faults(tmp_path):
     full = [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "mlartifacts/x")]
     full += [OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))]
     full += [sqlite3.OperationalError("database or disk is full")]
@@ -139,6 +139,15 @@ def test_want_of_room_is_told_from_other_faults():
     for words in ("database is locked", "attempt to write a readonly database"):
         told = cause(sqlite3.OperationalError(words))
         assert told.endswith("; end the process that locks it, or allow writing")
+    uri, folder = stores.sqlite(tmp_path), write_run(tmp_path / "run", make_card()).path
+    client = open_client(uri)
+    client.delete_experiment(client.create_experiment(make_card().study))
+    with pytest.raises(GfcrError, match=r"tracking\.experiment another name"):
+        Mlflow(uri=uri).upload(folder)
+    others = ((str(tmp_path), "ALLOW_FILE_STORE=true"), ("mysql+pymysql://u@h/x", "install it"))
+    for other, remedy in others:
+        with pytest.raises(StoreError, match=remedy):
+            read_runs(other)
 
 
 def test_a_damaged_run_is_told_and_the_others_are_uploaded(tmp_path):

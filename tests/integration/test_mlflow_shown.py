@@ -4,12 +4,13 @@ import json
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.mlflow import Mlflow
 from gfcr.tracking.mlflow_client import open_client
-from gfcr.tracking.mlflow_store import read_runs
+from gfcr.tracking.mlflow_store import newest_rollouts, read_runs
 from tests.commands import gfcr
 from tests.integration.mlflow_runs import content, make_card, write_run
 from tests.integration.mlflow_studies import study_file
@@ -64,8 +65,13 @@ def test_data_that_changed_while_a_run_stood_are_two_datasets(tmp_path):
 def test_a_few_rollouts_are_a_table_that_is_replaced(tmp_path):
     uri = sqlite(tmp_path)
     folder = write_run(tmp_path / "run", make_card(), tracker=Mlflow(uri=uri))
+    folder.add_corrections(made={"r": (np.ones(2, np.float32), np.ones(2, np.bool_))}, update=1)
     Mlflow(uri=uri).upload(folder.path)
     run = seed_of(uri)
+    made = "rollouts/corrections/update-000001.parquet"
+    there = open_client(uri).download_artifacts(run.info.run_id, made, str(tmp_path))
+    assert Path(there).read_bytes() == (folder.path / made).read_bytes()
+    assert len(newest_rollouts(uri, run_id=make_card().run_id)) == 5
     kept = open_client(uri).download_artifacts(run.info.run_id, "rollouts.json", str(tmp_path))
     table = json.loads(Path(kept).read_text())
     rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]

@@ -35,12 +35,6 @@ class State:
     """Sub-stages that have begun and not ended, which cannot be interrupted."""
     merged: frozenset[str] = frozenset()
 
-    @property
-    def key(self) -> tuple[object, ...]:
-        """Equal for states that can continue in the same ways, whatever the time."""
-        left = tuple(sorted((name, round(s, 6)) for name, s in self.left_s.items()))
-        return left, tuple(sorted(self.running)), self.merged
-
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,11 +86,10 @@ class LookAhead(Checked):
                 return state.now_s
             if depth == 0:
                 return finish_s(step(state, greedy.choose(machine, state=state)), depth=0)
-            options = machine.actions(state)
-            return min(finish_s(step(state, action), depth=depth - 1) for action in options)
+            return min(finish_s(step(state, a), depth=depth - 1) for a in machine.actions(state))
 
         def step(state: State, action: Action) -> State:
             return machine.advance(state, action=action)
 
-        options = [*machine.actions(state)]
-        return min(options, key=lambda a: finish_s(step(state, a), depth=self.depth - 1))
+        within = self.depth - 1
+        return min(machine.actions(state), key=lambda a: finish_s(step(state, a), depth=within))

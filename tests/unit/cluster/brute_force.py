@@ -26,15 +26,22 @@ def _searcher(machine: Machine) -> Callable[[State], _Best]:
         """Returns the least seconds to the end, and the first action of that course."""
         if not state.left_s:
             return 0.0, None
-        if (found := known.get(state.key)) is None:
+        key = _key(state)
+        if (found := known.get(key)) is None:
             tried: list[_Best] = []
             for action in machine.actions(state):
                 then = machine.advance(state, action=action)
                 tried.append((then.now_s - state.now_s + best(then)[0], action))
-            found = known[state.key] = min(tried, key=lambda each: each[0])
+            found = known[key] = min(tried, key=lambda each: each[0])
         return found
 
     return best
+
+
+def _key(state: State) -> tuple[object, ...]:
+    """Equal for states that can continue in the same ways, whatever the time."""
+    left = tuple(sorted((name, round(s, 6)) for name, s in state.left_s.items()))
+    return left, tuple(sorted(state.running)), state.merged
 
 
 def best_rate(slowdown: Slowdown) -> float:

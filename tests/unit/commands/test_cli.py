@@ -50,9 +50,11 @@ def _trained(folder: Path) -> list[list[str]]:
 
 
 @pytest.mark.slow
-def test_run_prints_one_json_object(tmp_path: Path) -> None:
+def test_run_prints_one_json_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import atexit\natexit.register(print, 'bye')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     done = _started("run", _file(tmp_path), "--json", "trainer.max_steps=3")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0 and done.stderr.endswith("bye\n"), done.stderr
     result = json.loads(done.stdout)
     assert result["updates"] == 3 and result["tokens"]["remainder"] == 0
     assert result["tokens"]["generated"] == sum(

@@ -1,15 +1,17 @@
 """Live displays in narrow terminals: no figure is cut."""
 
 import io
+import sys
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from gfcr.commands.audit_display import AuditDisplay
 from gfcr.commands.display import RunDisplay
 from gfcr.commands.sweep_display import SweepDisplay
 from gfcr.experiment.source import Progress
-from gfcr.sweep import from_values
+from gfcr.sweep import Study, from_values
 from tests.cases import over
 from tests.launchers import HERE
 
@@ -46,13 +48,30 @@ def test_a_run_and_an_audit_show_their_figures_whole(width: int) -> None:
     assert "123,456,789 tokens" in text and "76,543,211 missing (" in text
 
 
-@over("width", [60, 80])
-def test_a_sweep_shows_its_trials_whole(width: int) -> None:
+def small() -> Study:
     arms = {"an_arm_with_a_rather_long_name": {"strategy": "grpo"}, "b": {"strategy": "rloo"}}
-    study = from_values(
+    return from_values(
         {"model": "none", "engine": "fake", "trainer": "dry", "launcher": HERE, "arms": arms},
         where="here",
     )
+
+
+def test_a_terminal_that_nothing_can_be_drawn_over_gets_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rich draws nothing on one before the end."""
+    said, study = io.StringIO(), small()
+    monkeypatch.setattr(said, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", said)
+    monkeypatch.setenv("TERM", "dumb")
+    RunDisplay(total=9).show(Progress(update=1, metrics=METRICS, heldout=None))
+    SweepDisplay(study).begin(study.trials[0])
+    assert "update 1: reward 0.52" in said.getvalue() and "trial 1/2: an_arm" in said.getvalue()
+
+
+@over("width", [60, 80])
+def test_a_sweep_shows_its_trials_whole(width: int) -> None:
+    study = small()
     tables: list[Any] = []
     display = SweepDisplay(study, show=tables.append)
     display.begin(study.trials[0])

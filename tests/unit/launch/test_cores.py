@@ -1,6 +1,7 @@
 """How trials share a machine's cores."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -45,6 +46,8 @@ def test_no_more_run_than_there_is_memory_for(memory: int, at_once: int) -> None
     machine = Machine(cores=range(4), memory=memory, accelerated=False)
     assert share(SMALL, parallel="auto", machine=machine).at_once == at_once
     assert share(0, parallel="auto", machine=machine).at_once == 4, "there is no model"
+    limited = replace(machine, quota=1)
+    assert share(0, parallel="auto", machine=limited).at_once == 1
 
 
 @over(
@@ -75,11 +78,14 @@ def test_this_machine_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert set(here.cores) == os.sched_getaffinity(0) and here.memory > 1 << 20
     assert not here.accelerated
     stat = f"anon {GIB}\ninactive_file {GIB}\nactive_file {GIB}"
-    for name, told in {"max": 4 * GIB, "current": 3 * GIB, "stat": stat}.items():
-        (tmp_path / f"memory.{name}").write_text(f"{told}\n")
+    for name, held in {"max": 4 * GIB, "current": 3 * GIB, "stat": stat}.items():
+        (tmp_path / f"memory.{name}").write_text(f"{held}\n")
     monkeypatch.setattr("gfcr.launch.cores.Path", lambda path: tmp_path / Path(path).name)
     monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=64 * GIB))
     assert Machine.here().memory == 3 * GIB, "what a container holds of files is free"
+    for told, num in {"100000 100000\n": 1, "50000 100000": 1, "max 100000\n": None}.items():
+        (tmp_path / "cpu.max").write_text(told)  # `docker --cpus`, which takes no core away
+        assert Machine.here().quota == num
     for name, left in {"stat": GIB, "current": 4 * GIB, "max": 64 * GIB}.items():
         (tmp_path / f"memory.{name}").unlink()  # not all containers show all of it
         assert Machine.here().memory == left

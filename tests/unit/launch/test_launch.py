@@ -17,7 +17,7 @@ import yaml
 
 from gfcr import sweep
 from gfcr.config import as_dict
-from gfcr.errors import ConfigError
+from gfcr.errors import ConfigError, GfcrError
 from gfcr.launch import jigsaw
 from gfcr.launch.base import Job, Launcher
 from gfcr.launch.jigsaw import Jigsaw
@@ -28,6 +28,7 @@ from gfcr.launch.ray import (
     _result,  # pyright: ignore[reportPrivateUsage]
 )
 from gfcr.launch.remote import look_at, run_trial, stamp
+from gfcr.launch.slurm import Slurm
 from gfcr.tracking.folder import RunFolder
 from gfcr.tracking.lock import is_locked
 from tests.cases import over
@@ -312,6 +313,10 @@ def test_a_launcher_s_keys_may_be_given_alone(tmp_path: Path) -> None:
     assert sweep.from_values(values_of(tmp_path, arms=ARMS), where="t").launcher == Local()
 
 
-def test_no_place_for_a_trial_is_refused() -> None:
+def test_no_place_for_a_trial_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="parallel=0"):
         Local(parallel=0)
+    (tmp_path / "t").touch()
+    for launcher in (Local(), Slurm(cluster="local")):
+        with pytest.raises(GfcrError, match=r"cannot be written to .*: give `folder=` a place"):
+            next(launched(launcher, jobs(tmp_path)))

@@ -7,15 +7,18 @@ from pathlib import Path
 from tests.cases import over
 
 SPEAK = """
-import subprocess, sys
-from pathlib import Path
+import os, subprocess, sys
+from contextlib import suppress
 from gfcr.process import streams
+
+with suppress(OSError):
+    os.set_blocking(2, False)
 
 with streams.sound():
     with open("file", "w") as file:
         numbers = file.fileno()
         for i in range(3):
-            print("progress", i, file=sys.stderr)
+            print("progress", i, "." * 70_000, file=sys.stderr)
             sys.stderr.write("more")
         with streams.progress_only():
             print("of a library", flush=True)
@@ -25,6 +28,7 @@ with streams.sound():
 ENDS = {
     "all read": "2>/dev/null >/dev/null",
     "a reader that left": "2>&1 | true",
+    "a reader that waits": "2>&1 >/dev/null | sleep 1",
     "stderr is full": "2>/dev/full >/dev/null",
     "stderr is closed": "2>&- >/dev/null",
     "stdout is closed": ">&- 2>/dev/null",

@@ -23,6 +23,9 @@ def test_one_that_fails_leaves_its_code_and_words(tmp_path: Path) -> None:
     assert [*worker.lines(b"{", log=tmp_path / "log")] == []
     assert worker.code == 1 and "Expecting property name" in worker.said
     assert (tmp_path / "log").read_text().strip() == worker.said
+    early = Worker("gfcr.none")
+    assert [*early.lines(b"x" * 10**6)] == []  # more than a pipe holds
+    assert early.code == 1 and "No module named" in early.said
 
 
 def test_who_stops_listening_ends_it(tmp_path: Path) -> None:

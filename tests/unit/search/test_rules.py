@@ -112,6 +112,7 @@ def test_wilcoxon_stops_what_the_best_beats_on_every_seed() -> None:
         "best": {s: 0.6 + 0.1 * s for s in range(5)},
         "worse": {s: 0.5 + 0.1 * s for s in range(5)},
         "mixed": {s: 0.6 + 0.1 * s + (0.01 if s % 2 else -0.03) for s in range(5)},
+        "failing": {0: 0.1},
     }
     stopped = Wilcoxon(p=0.1).give_up(paired)
     assert set(stopped) == {"worse"} and "against best" in stopped["worse"]

@@ -1,14 +1,15 @@
 """Studies that search for their arms, on the fake engine in this process."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import pytest
 
 from gfcr import planning, sweep
 from gfcr.errors import ConfigError
+from gfcr.launch.base import Job, JobEnd, Launcher, Watch
 from gfcr.planning.history import calibrate
 from gfcr.sweep import decisions
 from tests.cases import over
@@ -58,6 +59,10 @@ def test_run_again_it_asks_for_the_same_and_runs_nothing(tmp_path: Path) -> None
     assert decisions.file_of(load(tmp_path)).read_text() == written
     more = sweep.run(load(tmp_path, search={**SEARCH, "trials": 4}))
     assert [e.status for e in more] == ["cached"] * 8 + ["finished"] * 2
+    log = first[0].trial.folder / "metrics.jsonl"
+    log.write_bytes(b"{\n" + log.read_bytes())
+    ends = sweep.run(load(tmp_path))
+    assert [e.status for e in ends] == ["failed"] + ["cached"] * 7, "it ends its trial alone"
 
 
 @pytest.mark.slow
@@ -82,16 +87,39 @@ def test_two_objectives_give_a_front(tmp_path: Path) -> None:
     assert set(best["arms"]) <= set(good) and bool(best["arms"]) == bool(good)
 
 
+@final
+@dataclass(kw_only=True)
+class Failing(Launcher):
+    """Runs trials in this process, but for some, which fail."""
+
+    lost: set[str]
+
+    def run(self, jobs: Sequence[Job], *, begin: Watch, watch: Watch) -> Generator[JobEnd]:
+        """See `Launcher.run`."""
+        failed = [job for job in jobs if job.name in self.lost]
+        yield from (JobEnd(job=job, result={"status": "failed", "error": "lost"}) for job in failed)
+        left = [job for job in jobs if job not in failed]
+        yield from Here().run(left, begin=begin, watch=watch)
+
+
 @pytest.mark.slow
-def test_candidates_are_stopped_early(tmp_path: Path) -> None:
-    rule = {"name": "halving", "first": 1, "factor": 2}
-    study = load(tmp_path, stopping=rule, search={**SEARCH, "sampler": "random"})
-    ends = sweep.run(study)
-    stopped = {e.trial.config.name for e in ends if e.status == "stopped"}
-    assert stopped and "base" not in stopped
-    assert all(e.result["updates"] < 4 for e in ends if e.status == "stopped")
-    (best,) = [d for d in decisions.read(study) if d["decision"] == "best"]
-    assert not stopped & set(best["arms"])
+def test_candidates_are_stopped_early_by_those_that_lost_no_seed(tmp_path: Path) -> None:
+    changes: dict[str, Any] = {
+        "stopping": {"name": "halving", "first": 1, "factor": 2},
+        "search": {"space": {"strategy.group_size": [6, 4]}, "trials": 4, "sampler": "random"},
+        "trainer": {"name": "dry", "max_steps": 2},
+    }
+    told: list[set[str]] = []
+    for lost in ({"c000/1"}, {"c000/0", "c000/1"}):
+        study = replace(load(tmp_path / str(len(lost)), **changes), launcher=Failing(lost=lost))
+        ends = sweep.run(study)
+        stopped = {e.trial.config.name for e in ends if e.status == "stopped"}
+        assert stopped and not stopped & {"base", "c000"}
+        assert all(e.result["updates"] == 1 for e in ends if e.status == "stopped")
+        (best,) = [d for d in decisions.read(study) if d["decision"] == "best"]
+        assert not stopped & set(best["arms"])
+        told.append(stopped)
+    assert told[0] == told[1]
 
 
 @pytest.mark.slow

@@ -1,3 +1,4 @@
+import posixpath
 import re
 
 from hypothesis import example, given
@@ -25,6 +26,15 @@ def test_encoding_is_undone_and_makes_names_that_stores_accept(name):
 @over("name", ["heldout/accuracy", "tokens/rejected:zero_variance", "a.b/c"])
 def test_the_usual_names_stay_as_they_are(name):
     assert encode_name(name) == name
+
+
+@over(("before", "after"), [("推", "論"), ("x/" * 200, "x"), ("y", "long" * 20)])
+def test_names_that_are_too_long_stay_apart(before, after):
+    """Else a store refuses all of a run's records for one of them."""
+    names = [f"reward/{before * n}{after * 50}" for n in (1, 2)]
+    one, other = map(encode_name, names)
+    assert one != other and max(len(one), len(other)) <= 250
+    assert all(posixpath.normpath(n) == n and n.startswith("reward/") for n in (one, other))
 
 
 def test_flatten_names_leaves_with_dots():
