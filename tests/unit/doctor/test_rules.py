@@ -178,7 +178,7 @@ def test_levers_that_an_experiment_refuses_or_has_are_left_out() -> None:
     same, smaller = lever("engine.dtype=float32"), lever("strategy.group_size=1")
     twice = lever("strategy.controls.a={name: mopps}", "strategy.controls.b={name: uniform}")
     unknown = [lever("strategy.replays.repo.num=1"), lever("task.answers=2")]
-    unfit = lever("trainer.beta=0.1", "strategy.loss.aggregation=dr_grpo")
+    unfit = lever("trainer.beta=0.1", "strategy.loss.estimator=rloo")
     assert not fitting([has, same, smaller, twice, *unknown, unfit], spec=spec)
     good = [
         lever(o) for o in ("strategy=greso", "sampling.max_tokens=80", "strategy.group_size=16")
