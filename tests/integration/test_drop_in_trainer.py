@@ -199,7 +199,6 @@ def test_evaluation_is_trl_s_and_changes_no_update(
         ({"strategy": {"name": "grpo", "group_size": 8}}, "give one of them"),
         ({"strategy": "rloo"}, "loss is rloo"),
         ({"strategy": "dappo"}, "dapo"),
-        ({"beta": 0.1, "strategy": "rloo"}, "beta"),
         ({"tools": [short]}, "tools"),
     ],
 )
