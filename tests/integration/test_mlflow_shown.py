@@ -62,7 +62,7 @@ def test_data_that_changed_while_a_run_stood_are_two_datasets(tmp_path):
     assert digests == ["aa11", "bb22", "cc33"]
 
 
-def test_a_few_rollouts_are_a_table_that_is_replaced(tmp_path):
+def test_a_few_rollouts_are_a_table_that_is_replaced(tmp_path, monkeypatch):
     uri = sqlite(tmp_path)
     folder = write_run(tmp_path / "run", make_card(), tracker=Mlflow(uri=uri))
     folder.add_corrections(made={"r": (np.ones(2, np.float32), np.ones(2, np.bool_))}, update=1)
@@ -72,6 +72,9 @@ def test_a_few_rollouts_are_a_table_that_is_replaced(tmp_path):
     there = open_client(uri).download_artifacts(run.info.run_id, made, str(tmp_path))
     assert Path(there).read_bytes() == (folder.path / made).read_bytes()
     assert len(newest_rollouts(uri, run_id=make_card().run_id)) == 5
+    with monkeypatch.context() as small:
+        small.setattr("gfcr.tracking.mlflow_store.MOST_BYTES", 1)
+        assert newest_rollouts(uri, run_id=make_card().run_id) == [], "nor the folder beside them"
     kept = open_client(uri).download_artifacts(run.info.run_id, "rollouts.json", str(tmp_path))
     table = json.loads(Path(kept).read_text())
     rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]

@@ -86,7 +86,15 @@ CASES = {
     "power_sampling": Case(check=sharpens, knobs={"group_size": 4, "steps": 3, "block": 160}),
     "plan_then_act": Case(check=plans, knobs={"group_size": 4, "answers": 2}, trains=True),
     "temperature_ladder": Case(check=warms, knobs={"group_size": 4}),
-    "few_shot": Case(check=shows_examples, knobs={"group_size": 2}, prompts=8, trains=True),
+    # Of a prompt's answers the first is right, then the fifth: in the second update none of two is.
+    "few_shot": Case(
+        check=shows_examples,
+        knobs={"group_size": 2},
+        prompts=8,
+        num_train=8,
+        rate=lambda prompt: 0.25,
+        trains=True,
+    ),
     "self_repair": Case(check=repairs, knobs={"group_size": 2}, prompts=16, trains=True),
     "prefix_restart": Case(
         check=restarts, knobs={"group_size": 2}, prompts=32, num_train=32, trains=True

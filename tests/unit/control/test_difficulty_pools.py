@@ -76,6 +76,7 @@ def test_shares_of_less_than_a_prompt_come_to_their_due() -> None:
         part.select(3, view=make.view(task=make.CoinTask(num_train=30), step=step))
         easy, hard = easy + _drawn(part)[0], hard + _drawn(part)[2]
     assert (easy, hard) == (12, 30)
+    assert sum(part._share("another", 0.1, most=1) for _ in range(10)) == 1
 
 
 def test_what_a_pool_lacks_comes_from_the_others() -> None:
