@@ -85,13 +85,13 @@ class AnswerStop(Control, Watcher, Observer):
         num = len(trajectory.tokens)
         if num < read.tokens + self.every:
             return None
-        mask = trajectory.mask
-        for sampled, run in groupby(range(read.tokens, num), key=lambda at: mask[at]):
-            places = [*run]
-            # White space at the begin of what is decoded may be left out, so one more token is.
-            before = trajectory.tokens[max(0, places[0] - 1) : places[0]]
-            text = view.decode([*before, *(trajectory.tokens[at] for at in places)])
-            read.add(text[len(view.decode(before)) :], sampled=sampled)
+        at = read.tokens
+        for sampled, run in groupby(trajectory.mask[at:num]):
+            end = at + len([*run])
+            # Decoding may leave out white space at the begin, so it begins one token before.
+            before, longer = (trajectory.tokens[max(0, at - 1) : stop] for stop in (at, end))
+            read.add(view.decode(longer)[len(view.decode(before)) :], sampled=sampled)
+            at = end
         read.tokens = num
         if not self._has_answered(read):
             return None

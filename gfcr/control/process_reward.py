@@ -114,8 +114,10 @@ class ProcessReward(Control, Evaluator):
 
     def _reward(self, verified: float | None, scores: Floats) -> float | None:
         own = self.weight * _REDUCED[self.reduce](scores)
-        if not np.isfinite(own) or self.weight == 1.0:
-            return own if np.isfinite(own) else None
+        if not np.isfinite(own):
+            return None
+        if self.weight == 1.0:
+            return own
         return None if verified is None else (1 - self.weight) * verified + own
 
 

@@ -125,7 +125,7 @@ class Mirror:
         spec = yaml.safe_dump(self.folder.card().spec, sort_keys=False)
         self.client.log_text(self.run_id, spec, "spec.yaml")
         files = every_file(self.folder.rollouts) if rollouts else []
-        _log_table(self.client, self.run_id, files=files[: len(self.folder.updates)])
+        _log_table(self.client, self.run_id, files=[*self.folder.updates.values()] if files else [])
         places = {f: f.parent.relative_to(self.folder.path).as_posix() for f in files}
         asked = (list_files(self.client, run_id=self.run_id, folder=p) for p in {*places.values()})
         held = {path: size for each in asked for path, size in each.items()}

@@ -43,23 +43,22 @@ def last_box(text: str) -> str | None:
 def _blocks(text: str) -> Iterator[tuple[str, str]]:
     """Yields each block's name and code.
 
-    A program may hold a fence in a text: of the lines that begin or end with one the first closes
-    the block where it is nothing else; where it is, or there is none, the first fence does.
+    A program may hold a fence within one of its texts. So a block ends at the next line that begins
+    or ends with its fence, if that is all of the line, and else at its next fence.
     """
-    edges, num, at = [*_EDGE.finditer(text)], len(text), 0
+    edges, end, at = [*_EDGE.finditer(text)], (len(text), len(text), False), 0
     lines = {
-        fence: [(*e.span(), e[2] is not None) for e in edges if fence in e.group(1, 3)]
+        fence: [*((*e.span(), e[2] is not None) for e in edges if fence in e.group(1, 3)), end]
         for fence in ("```", "~~~")
     }
     while opened := _OPENED.search(text, at):
         at = opened.end()
         if fence := opened[1]:
-            place = bisect_left(lines[fence], (at,))
-            begin, end, alone = [*lines[fence][place : place + 1], (num, num, False)][0]
+            begin, behind, alone = lines[fence][bisect_left(lines[fence], (at,))]
             if not alone and (first := text.find(fence, at)) >= 0:
-                begin, end = first, first + len(fence)
+                begin, behind = first, first + len(fence)
             yield opened[2], text[at:begin]
-            at = end
+            at = behind
 
 
 def last_block(text: str) -> str:

@@ -65,9 +65,8 @@ class Endpoint(Judge):
     """First wait, doubled with each attempt."""
     rest_s: NonNegative = 60.0
     options: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)
-    """What a request holds besides, such as `chat_template_kwargs: {enable_thinking: false}`; null
-    leaves out one of ours: models that reason may refuse `max_tokens` and `temperature`, and take
-    `max_completion_tokens`."""
+    """Further fields of each request, such as `chat_template_kwargs: {enable_thinking: false}`.
+    Null leaves out `max_tokens` or `temperature`, which some models that reason refuse."""
 
     async def ask(self, questions: Sequence[str], scratch: Scratch) -> Sequence[Answer]:
         """See `Judge.ask`.
