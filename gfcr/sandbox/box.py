@@ -1,6 +1,6 @@
 """Runs an untrusted program in a process of its own, and ensures that the process ends."""
 
-import json
+import marshal
 import os
 import selectors
 import signal
@@ -113,21 +113,17 @@ class Box:
         return self._ended
 
     def _collect(self) -> Mapping[str, Any]:
-        try:
-            self._process.wait(max(1.0, self._over - time.monotonic()))
-        except subprocess.TimeoutExpired:  # the kernel ends the rest with it
-            self._process.kill()
-            self._process.wait()
+        told = _heard(self._result, seconds=max(1.0, self._over - time.monotonic()))
+        self._process.kill()  # it has ended, or hangs: the kernel ends the rest with it
+        self._process.wait()
         for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
             assert stream
             with suppress(OSError):
                 stream.close()
         self._reader.close()
-        with os.fdopen(self._result, "rb") as file:
-            told = file.read()
         if not told:
             raise SandboxError("the sandbox: its launcher was killed, so nothing can be said.")
-        return json.loads(told)
+        return marshal.loads(told)
 
     # ------------------------------------------------------------ pipes
 
@@ -179,14 +175,14 @@ def _why_no_namespaces() -> str | None:
     return None
 
 
-def _start(spec: Mapping[str, Any]) -> "tuple[subprocess.Popen[bytes], int]":
+def _start(spec: dict[str, Any]) -> "tuple[subprocess.Popen[bytes], int]":
     """Starts the launcher; returns it with the descriptor on which it tells of the end."""
     held = os.memfd_create("spec")
     status, status_end = os.pipe()
     result, result_end = os.pipe()
     ends = (held, status_end, result_end)
     with open(held, "wb", closefd=False) as file:
-        file.write(json.dumps(spec).encode())
+        file.write(marshal.dumps(spec))
     os.lseek(held, 0, os.SEEK_SET)
     try:
         process = subprocess.Popen(
@@ -213,13 +209,7 @@ def _start(spec: Mapping[str, Any]) -> "tuple[subprocess.Popen[bytes], int]":
 
 def _await(process: "subprocess.Popen[bytes]", *, status: int, result: int) -> None:
     """Waits until the program runs."""
-    told = b""
-    with os.fdopen(status, "rb", buffering=0) as file, selectors.DefaultSelector() as ready:
-        ready.register(file, selectors.EVENT_READ)
-        while ready.select(_SETTING_UP_S):
-            if not (read := file.read(4096)):
-                break
-            told += read
+    told = _heard(status, seconds=_SETTING_UP_S)
     if told == b"ready":
         return
     process.kill()
@@ -227,3 +217,13 @@ def _await(process: "subprocess.Popen[bytes]", *, status: int, result: int) -> N
     os.close(result)
     said = told.decode(errors="replace").removeprefix("ready") or errors.decode()[-300:]
     raise SandboxError(f"the sandbox cannot be made: {said.strip() or 'no answer'}. {_ADVICE}")
+
+
+def _heard(descriptor: int, *, seconds: float) -> bytes:
+    """Returns what is written to a pipe until its end, or until nothing comes for so long."""
+    told = b""
+    with os.fdopen(descriptor, "rb", buffering=0) as file, selectors.DefaultSelector() as ready:
+        ready.register(file, selectors.EVENT_READ)
+        while ready.select(seconds) and (read := file.read(4096)):
+            told += read
+    return told

@@ -5,15 +5,22 @@ the first process inside builds the file system and reaps orphans; its child giv
 and becomes the program. When the first process inside ends, the kernel kills all others.
 """
 
+from __future__ import annotations
+
 import ctypes
-import json
+import marshal
 import os
 import resource
 import select
-import signal
 import sys
 import time
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from typing import Any, NoReturn
+else:  # enum and typing take as long to load as Python to start, once for each program
+    import _signal as signal
 
 _NOBODY = 65534
 _NAMESPACES = 0x10000000 | 0x00020000 | 0x20000000 | 0x40000000 | 0x08000000 | 0x04000000
@@ -34,7 +41,7 @@ def main() -> None:
     """Reads the spec from one descriptor; reports on set-up and on the end on two others."""
     spec_fd, status_fd, result_fd = map(int, sys.argv[1:])
     with os.fdopen(spec_fd, "rb") as file:
-        spec: dict[str, Any] = json.load(file)
+        spec: dict[str, Any] = marshal.load(file)
     # Of whom opens many files they are high; what is opened here takes lower ones.
     spec["descriptors"] = max(spec_fd, status_fd, result_fd, 1024) + 1
     _prctl(_PDEATHSIG, signal.SIGKILL)
@@ -49,7 +56,7 @@ def main() -> None:
     for fd in (0, 1, 2):  # the program's alone: the reader sees them end
         os.close(fd)
     ended = _wait(child, seconds=spec["seconds"], group=not spec["namespaces"])
-    os.write(result_fd, json.dumps(ended).encode())
+    os.write(result_fd, marshal.dumps(ended))
 
 
 def _begin(spec: dict[str, Any], status: int) -> int:
