@@ -56,8 +56,9 @@ def test_an_induction_is_right_if_the_program_gives_what_is_not_shown_too() -> N
     prompt = problem("induction", "(x+3)*2", 0, 3, 4, 1, 9)
     assert prompt.text == "i:0>6,3>12,4>14=" and prompt.answer == "(x+3)*2"
     right = ("(x+3)*2", "6+x+x")
-    wrong = ("x*2+6+(x==9)*1", "(x+3", "9**9**9**9")
-    assert [reward(prompt, text) for text in (*right, *wrong)] == [1] * 2 + [0] * 3
+    wrong = ("x*2+6+(x==9)*1", "(x+3")
+    assert [reward(prompt, text) for text in (*right, *wrong)] == [1] * 2 + [0] * 2
+    assert Programs(seconds=1.0).verify(prompt, text="9**9**9**9").reward == 0
 
 
 def test_what_is_proposed_becomes_a_problem_with_the_executors_answer() -> None:
