@@ -192,7 +192,7 @@ def test_requests_come_back_whole_and_are_told_apart(start: Any) -> None:
     engine.submit(request("d", cap=1))
     assert "are the weights sound?" in str(heard(engine)[0].problem)
     with files(40):
-        engine = start(Served(slow_s=0.2))
+        engine = start(Served(slow_s=0.08))
         for i in range(100):
             engine.submit(request(f"r{i}", cap=3))
         found = finished(engine, num=100)
@@ -344,7 +344,7 @@ def test_a_server_of_somebody_s_is_not_started_again(start: Any) -> None:
 
 
 def test_caps_move_down_and_up(start: Any) -> None:
-    server = Served(slow_s=0.2)  # until it is told, however busy this machine is
+    server = Served(slow_s=0.08)  # until it is told, however busy this machine is
     engine = start(server)
     for name in ("down", "up", "late"):
         engine.submit(request(name, cap=40))
@@ -371,7 +371,7 @@ def test_caps_move_down_and_up(start: Any) -> None:
 
 
 def test_what_is_aborted_says_nothing_more_and_the_server_is_told(start: Any) -> None:
-    server = Served(slow_s=0.2)  # until it is told, however busy this machine is
+    server = Served(slow_s=0.08)  # until it is told, however busy this machine is
     engine = start(server)
     engine.submit(request("a", cap=40))
     engine.submit(request("b"))
@@ -734,7 +734,7 @@ def test_scores_survive_a_server_and_wait_for_none(start: Any, tmp_path: Path) -
 
 
 def test_caps_and_aborts_reach_the_server_that_has_the_request(start: Any) -> None:
-    one, two = Served(slow_s=0.2), Served(slow_s=0.2)  # until told, however busy this machine is
+    one, two = Served(slow_s=0.08), Served(slow_s=0.08)  # until told, however busy this machine is
     engine = start(one, two)
     for i in range(4):
         engine.submit(prompted(i, group=2, cap=40))
