@@ -1,6 +1,6 @@
 """Ranks the arms of a study from its runs."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from gfcr.errors import ConfigError, unknown_name
@@ -152,16 +152,16 @@ def _compares(runs: Sequence[RunRecord], *, baseline: str | None) -> list[str]:
 
 
 def _check_baseline(
-    baseline: str | None, *, arms: Iterable[str], excluded: Sequence[Excluded]
+    baseline: str | None, *, arms: Collection[str], excluded: Sequence[Excluded]
 ) -> None:
     if baseline is None or baseline in arms:
         return
     reasons = sorted({run.reason for run in excluded if run.arm == baseline})
     if not reasons:
         raise unknown_name(baseline, kind="baseline arm", allowed=arms)
+    others = f", or name another: {', '.join(sorted(arms))}" if arms else ""
     raise ConfigError(
-        f"baseline={baseline!r} has no usable run ({'; '.join(reasons)}). Run it again, or name "
-        f"another: {', '.join(sorted(arms))}."
+        f"baseline={baseline!r} has no usable run ({'; '.join(reasons)}). Run it again{others}."
     )
 
 

@@ -61,6 +61,11 @@ def check_estimator(loss: Loss, *, correction: Correction | None) -> None:
             f"loss.form={loss.form!r} is not averaged as loss.aggregation={loss.aggregation!r}: "
             f"give {averaged[0]!r}."
         )
+    if loss.form == "cispo" and loss.clip_high < 1:
+        raise ConfigError(
+            f"loss.clip_high={loss.clip_high} with loss.form='cispo' caps the ratio itself, also "
+            "of tokens sampled with the policy that is trained, whose ratio is 1: give 5."
+        )
     if loss.form == "vespo" and correction:
         raise ConfigError("loss.form='vespo' weighs rollouts itself: leave the correction out.")
 

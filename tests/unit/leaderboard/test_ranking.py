@@ -242,6 +242,8 @@ def test_a_baseline_that_cannot_be_compared_with_says_why():
         "baseline='a' has no usable run (the run failed: x; the run failed: y). Run it again, or "
         "name another: b, c."
     )
+    with pytest.raises(ConfigError, match=r"Run it again\.$"):  # and there is no other
+        ranked(odd)
     with pytest.raises(ConfigError, match=r"unknown baseline arm.*'a'.*b, c") as error:
         ranked(runs)
     assert "usable" not in str(error.value)

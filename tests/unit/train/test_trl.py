@@ -66,6 +66,7 @@ def test_sampling_that_biases_the_loss_is_refused(tmp_path, sampling, message):
     ("loss", "message"),
     [
         (Loss(form="cispo", aggregation="grpo"), "aggregation='grpo': give 'dapo'"),
+        (Loss(form="cispo"), r"clip_high=0.2 .* caps the ratio itself"),
         (Loss(form="sapo"), "aggregation='dapo': give 'grpo'"),
         (Loss(form="cispo", clip_low=0.1), "clip_low=0.1: no effect"),
         (Loss(form="sapo", aggregation="grpo", clip_high=0.3), "clip_high=0.3: no effect"),
