@@ -102,7 +102,8 @@ class Slurm(Launcher):
         shared = {"timeout_min": self.minutes, "cpus_per_task": self.cpus, "name": job.name}
         more = {"partition": self.partition, **self.options} if self.partition else self.options
         of_slurm = {f"slurm_{name.removeprefix('slurm_')}": value for name, value in more.items()}
-        return {**shared, "gpus_per_node": self.gpus, **of_slurm}
+        # Asked for none, a cluster without devices refuses, and `gres` among the options clashes.
+        return {**shared, **({"gpus_per_node": self.gpus} if self.gpus else {}), **of_slurm}
 
 
 @final
