@@ -122,7 +122,7 @@ def as_math(answer: str) -> str:
 
 def prepared(text: str) -> str:
     """Returns a completion as the library reads it; one that is bare LaTeX gets its dollars."""
-    text = _BOLD.sub(r"\1", _listed(text.replace(r"\$", "")))
+    text = _BOLD.sub(r"\1", _listed(close(text).replace(r"\$", "")))
     text = _SQRT.sub(r"√(\1)", _POWER.sub("^", text))
     if not _DELIMITED.search(text):
         text = _EITHER.sub(r"$\1, \2$", text)
