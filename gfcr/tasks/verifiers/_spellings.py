@@ -22,7 +22,8 @@ _PERCENT: Final = re.compile(
 )
 _VARIABLE: Final = re.compile(
     r"(?:((?<!\\)[-+*/=,(<>])\s+|((?<![A-Za-z\\])[A-Za-z]|\)|(?<!\d)\\pi|\\(?!pi\b)[A-Za-z]+)\s+"
-    r"|((?<=[A-Za-z)])[_^](?:\d|\{[^{}]*\}))\s*)([cdghlmost])(?=[.\s]*(?:[$}]|\\[)\]]))"
+    r"|((?<=[A-Za-z)])[_^](?:\d|\{[^{}]*\})|(?<=[\w)}])(?<!\d[eE])\s?[-+]\s?\d+)\s*)"
+    r"([cdghlmost])(?=[.\s]*(?:[$}]|\\[)\]]))"
 )
 """A letter at an end that is no unit, as none of a number: the library drops it for one."""
 _GROUPS: Final = re.compile(r"(?<![\d.,])(?<!\d )(\d{1,3}(?: \d{3})+)(?![\d/]| \d)")
