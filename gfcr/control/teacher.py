@@ -10,6 +10,7 @@ import numpy as np
 
 from gfcr.control._causal_lm import logprobs_of, names_of, problem_of
 from gfcr.errors import ConfigError, shown
+from gfcr.handles import PROPOSE, role_of
 from gfcr.part import Recipe
 from gfcr.stages import Control, Evaluator, Follower, Scratch, View
 from gfcr.types import Floats, Group, Prompt
@@ -33,8 +34,8 @@ class Teacher(Control, Evaluator, Follower):
     the prompt, with the prompt's column `column`, of the task's data, or its answer as `{hint}`.
     Gives the score `teacher`, log p_teacher(y_t | prompt as the template has it, y_<t) at the run's
     temperature, for each token that the policy sampled; the filter `reverse_kl` makes advantages of
-    it. A rollout that the teacher cannot score (too long for it, or not finite) is rejected as
-    `no_teacher`, never taken for worth nothing.
+    it. A rollout that the teacher cannot score (too long for it, not finite, or of a prompt that
+    asks for a problem and has no hint) is rejected as `no_teacher`, never taken for worth nothing.
 
     A model has the policy's vocabulary and is run in float32, in a thread beside decoding; it needs
     transformers and torch. With `rate` above 0 its weights are not the folder's but an average of
@@ -140,11 +141,13 @@ class Teacher(Control, Evaluator, Follower):
         return counts | ({"kl": float(np.mean(self.gaps))} if self.gaps else {})
 
     def _context(self, prompt: Prompt, *, view: View) -> tuple[int, ...]:
-        """Returns what the teacher reads before the rollout; nothing where that is too long."""
+        """Returns what the teacher reads before the rollout; nothing where it cannot be told."""
         if self.template == _PLAIN:
             return prompt.tokens
         hint = prompt.columns.get(self.column)
         if hint is None and "{hint}" in self.template:
+            if role_of(prompt) == PROPOSE:  # which has no answer
+                return ()
             raise ConfigError(
                 f"teacher.column={self.column!r}: prompt {prompt.id!r} has no such column. It has "
                 f"{', '.join(prompt.columns) or 'none'}."

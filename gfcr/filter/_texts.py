@@ -9,7 +9,7 @@ from gfcr.errors import ConfigError
 from gfcr.stages import View
 from gfcr.types import Rollout
 
-_FENCE: Final = re.compile(r"^[ \t]*```([^\n`]*)\n(.*?)^[ \t]*```[ \t]*$", re.DOTALL | re.MULTILINE)
+_FENCE: Final = re.compile(r"(?ms)^[ \t]*```([^\n`]*)\n(.*?)(^[ \t]*```[ \t]*$|\Z)")
 _BEGUN: Final = frozenset({"exit", "forced"})
 """Notes of rollouts that were told nothing: what `serial_exits` or `budget_forcing` appended is the
 beginning of their answer."""
@@ -34,8 +34,8 @@ def fenced(text: str, *, languages: tuple[str, ...]) -> list[str]:
 
     A block that is not closed is none.
     """
-    blocks = ((named.strip().lower(), inside) for named, inside in _FENCE.findall(text))
-    return [inside for named, inside in blocks if named in ("", *languages)]
+    blocks = ((named.strip().lower(), *block) for named, *block in _FENCE.findall(text))
+    return [inside for named, inside, closed in blocks if closed and named in ("", *languages)]
 
 
 def check_pattern(pattern: str, *, key: str, groups: int = 0) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 _OPENED: Final = re.compile(r"```[^\n`]+```|(```|(?<!~)~~~)~*+([^\n`~]*+)\n")
 """The begin of a block, or code within a line, whose fences begin none."""
-_EDGE: Final = re.compile(r"(?m)^[ \t]*(?:(```|~~~)([`~ \t]*$)?|.*(```|~~~)[ \t]*$)")
+_EDGE: Final = re.compile(r"(?m)^[ \t]*+(?:(```|~~~)([`~ \t]*$)?|.*(```|~~~)[ \t]*$)")
 """A line that begins or ends with a fence; its second group is there if that is all it has."""
 _HELD: Final = reduce(lambda held, _: rf"(?:[^{{}}]|\{{{held}*+\}})", range(8), "[^{}]")
 """A character, or braces within braces, eight deep."""

@@ -1,12 +1,12 @@
 """What math-verify takes for equal and is not, and answers that it does not find."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from math import log10
 from typing import Any, Final
 
-from gfcr.tasks.verifiers.numeric import APART, PARTS
+from gfcr.tasks.verifiers._spellings import spelt
 from gfcr.values.fenced import boxes, close, last_box
 
 CHOICE: Final = re.compile(r"\$?\s*(?:\\text\s*\{)?\s*\(?([A-Z])[).]?\s*\}?\s*\$?")
@@ -42,9 +42,6 @@ _BEHIND: Final = re.compile(
 )
 """A choice behind the text of another, `A. Paris or B. London`; not `D. (A) and (B)`."""
 _CLOCK: Final = re.compile(r"(?<![\d:])(\d{1,2}:\d{2}(?::\d{2})?)(?![\d:])")
-_E: Final = re.compile(r"(?<![\w.])(\d+(?:\.\d*)?|\.\d+)[eE]([-+]?\d+)(?!\w)")
-_UPRIGHT: Final = re.compile(r"\\(?:mathrm|operatorname)\s*\{\s*([ei])\s*\}")
-_MATH: Final = re.compile(r"\$[^$]+\$|\\boxed\s*\{[^{}]*\}|\\\(.+?\\\)|\\\[.+?\\\]", re.DOTALL)
 _DELIMITED: Final = re.compile(r"\$|\\boxed|\\\(|\\\[")
 _EITHER: Final = re.compile(
     r"(?<![\w.,])((?:[a-z] ?= ?)?-?\d[\d./]*) (?:or|and) ((?:[a-z] ?= ?)?-?\d[\d./]*?)(?=[.*\s]*\Z)"
@@ -65,27 +62,6 @@ _RUN: Final = re.compile(r"(?<![-+*/^().\d√π ])[-+*/^().\d√π ]++(?:(?<= )|
 _SIMPLE: Final = re.compile(
     r"-?(?:\d{1,30}(?:\.\d{1,30})?|\d{1,9}/[1-9]\d{0,9}"
     r"|\\[dt]?frac\{-?\d{1,9}\}\{[1-9]\d{0,9}\}|\d{0,9}\\sqrt\{\d{1,9}\})"
-)
-_SIGNS: Final[dict[int, str]] = {
-    **{0x2212: "-", 0x221E: r"\infty ", 0xB7: r"\cdot ", 0x22C5: r"\cdot ", 0xB2: "^{2}"},
-    **{0xB3: "^{3}", 0xB0: r"^{\circ}", 0x222A: r"\cup ", 0x60: " "},
-    **{ord(c): p for c, p in PARTS.items()},
-}
-_WIDE: Final = {0xFF10 + digit: str(digit) for digit in range(10)}
-_PERCENT: Final = re.compile(
-    r"(?<![\d.})])(\d{0,9})\s*\\[dt]?frac\s*"
-    r"(?:\{(\d{1,9})\}\s*\{([1-9]\d{0,8})\}|(\d)\s*([1-9]))\s*(?=\\?%)"
-)
-_SPELLINGS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (
-    (re.compile(r"(?<![\w)$])-\$(?=[\d.])"), "$-"),
-    (re.compile(r"(\A\s*|[=:] ?|\bis )\+(?=[\d.])"), r"\1"),
-    (APART, r"\1"),
-    (re.compile(r"(?<![\w.})])\.(?=\d)"), "0."),
-    (re.compile(r"(?<=\d)(?:\\[,;:! ]|[\u2009\u202f])(?=\d{3}(?!\d))"), ""),
-    (re.compile(r"√\s*(?:\(([^()]*)\)|(\w+))"), lambda root: rf"\sqrt{{{root[1] or root[2]}}}"),
-    (re.compile(r"(?<!\d)(\d++)\.(\d*)\\overline\s*\{(\d+)\}"), lambda found: _repeating(found)),
-    (_PERCENT, lambda p: f"{int(p[1] or 0) + int(p[2] or p[4]) / int(p[3] or p[5]):.12f}"),
-    (re.compile(r"(?<![\d.,/])(\d+) {1,2}(\d+)/(\d+)(?!\d)"), r"$\\frac{\1*\3+\2}{\3}$"),
 )
 _JOINED: Final = re.compile(r"[\s$\\()\[\]]*(?:,|;|and|or|,\s*and)[\s$\\()\[\]]*")
 _ROUND: Final = str.maketrans("{}", "()")
@@ -141,24 +117,24 @@ def clock(text: str) -> str | None:
 def as_math(answer: str) -> str:
     """Returns an answer as the LaTeX that the library reads: `1/2` is that within dollars only."""
     bare = answer.replace(r"\$", "")
-    return _spelt(bare if "$" in bare or "\\boxed" in bare else f"${bare}$")
+    return spelt(bare if "$" in bare or "\\boxed" in bare else f"${bare}$")
 
 
 def prepared(text: str) -> str:
     """Returns a completion as the library reads it; one that is bare LaTeX gets its dollars."""
-    text = _BOLD.sub(r"\1", _listed(text.replace(r"\$", "")))
+    text = _BOLD.sub(r"\1", _listed(close(text).replace(r"\$", "")))
     text = _SQRT.sub(r"√(\1)", _POWER.sub("^", text))
     if not _DELIMITED.search(text):
         text = _EITHER.sub(r"$\1, \2$", text)
     bare = re.sub(r"\\[a-zA-Z]+", "", text).strip()
     prose = "\n" in bare or "*" in bare or re.search("[A-Za-z]{2,}", bare)
     if _LATEX.search(text) and not prose and not _DELIMITED.search(text):
-        return _spelt(f"${text.strip().rstrip('.')}$")
+        return spelt(f"${text.strip().rstrip('.')}$")
     if not _DELIMITED.search(text):
         text = _LIST.sub(r"\1\2$\3$", text)
     if not _DELIMITED.search(text):
         text = _RUN.sub(_in_dollars, text)
-    return _spelt(text)
+    return spelt(text)
 
 
 def is_simple(answer: str) -> bool:
@@ -224,17 +200,6 @@ def without_percent(*pair: Any) -> list[Any]:
     return [e if number is None else number for e, number in zip(pair, numbers, strict=True)]
 
 
-def _spelt(text: str) -> str:
-    """Spells `1e-7` within mathematics as a power of ten, as e is Euler's number there.
-
-    An upright e or i is one: the library cuts the expression off before it.
-    """
-    power, text = r"\1 \\times 10^{\2}", _UPRIGHT.sub(r"\1", text.translate(_SIGNS | _WIDE))
-    for pattern, put in _SPELLINGS:
-        text = pattern.sub(put, text)
-    return _MATH.sub(lambda math: _E.sub(power, math[0]), text)
-
-
 def _in_dollars(run: re.Match[str]) -> str:
     return f" ${run[0].strip(' .')}$ " if re.search("[√π]", run[0]) else run[0]
 
@@ -261,13 +226,6 @@ def _listed(text: str) -> str:
     while first > 1 and _JOINED.fullmatch(parts[first - 1].rpartition("}")[2]):
         first -= 1
     return text if first <= 1 else r"\boxed" + r"\boxed".join(parts[first:])
-
-
-def _repeating(written: re.Match[str]) -> str:
-    """Returns a repeating decimal as a fraction."""
-    whole, once, again = written.groups()
-    above = int(whole + once + again) - int(whole + once)
-    return rf"\frac{{{above}}}{{{(10 ** len(again) - 1) * 10 ** len(once)}}}"
 
 
 def _quantities(found: Any) -> list[Any]:

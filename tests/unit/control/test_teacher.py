@@ -14,7 +14,7 @@ from gfcr.engine.fake import FakeEngine
 from gfcr.errors import ConfigError
 from gfcr.filter.reverse_kl import ReverseKl
 from gfcr.generate.sample import Sample
-from gfcr.handles import Scored
+from gfcr.handles import PROPOSE, Scored, role_of
 from gfcr.pipeline import Pipeline
 from gfcr.strategy import Strategy
 from gfcr.tasks.base import Verdict
@@ -110,6 +110,11 @@ def test_what_no_verifier_can_score_is_left_out_and_the_rest_is_taught() -> None
 def test_a_hint_too_long_for_the_engine_costs_its_rollouts() -> None:
     _, batch = run(Teacher(template=HINTED * 3), prompts=2, engine={"max_length": 46})
     assert {s.rejected for g in batch.groups for s in g.signals} == {"no_teacher"}
+    # As does a prompt that asks for a problem, which has no answer to tell.
+    pipeline = make.pipeline(strategies.load("opsd", replays={"p": {"name": "proposals"}}))
+    pipeline.next_batch()
+    asked = [g for g in pipeline.next_batch().groups if role_of(g.prompt) == PROPOSE]
+    assert asked and not any(g.kept_N.any() for g in asked)
 
 
 def test_what_makes_no_teacher_is_refused() -> None:

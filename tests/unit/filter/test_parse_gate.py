@@ -1,3 +1,4 @@
+import time
 import warnings
 
 from gfcr.filter.parse_gate import ParseGate
@@ -49,6 +50,9 @@ def test_all_blocks_may_have_to() -> None:
 @over("code", ["(" * 5000, "-" * 50000 + "1", "x" + ".x" * 50000])
 def test_what_no_parser_takes_fails_and_nothing_else_does(code: str) -> None:
     assert not _passes(f"```python\n{code}\n```")
+    began = time.monotonic()
+    assert not _passes("```python\n" * 15_000)  # a policy that loops
+    assert time.monotonic() - began < 5
 
 
 def test_nobody_is_warned_of_what_the_policy_wrote() -> None:

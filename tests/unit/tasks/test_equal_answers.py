@@ -157,6 +157,32 @@ EXPRESSIONS = [
     ("e^{-100}", "$e^{-100}$", 1),
     (r"\sin(10^{-9})", r"$\sin(10^{-10})$", 0),
     (r"\frac{3}{2006!} ", r"$\frac{6}{2\cdot 2006!}$", 1),
+    # A variable that ends an expression is no unit.
+    ("a + b + c", r"\boxed{a+b+c}", 1),
+    ("a+b+c", r"$a + b + c$", 1),
+    ("a + b + c", r"\boxed{a + b}", 0),
+    (r"\frac{1}{3}\pi r^2 h", r"\boxed{\frac{\pi r^{2}h}{3}}", 1),
+    (r"\pi r^2 h", r"\boxed{\pi r^2}", 0),
+    (r"\pi d", r"\boxed{\pi}", 0),
+    ("mgh", r"\boxed{m g h}", 1),
+    ("v_0t", r"\boxed{v_0 t}", 1),
+    (r"\cos(t)", r"\boxed{\cos t}", 1),
+    (r"x \le c", r"\boxed{x \leq c}", 1),
+    ("x+2t", r"\boxed{2t + x}", 1),
+    ("x + 2t", r"\boxed{x + 2}", 0),
+    ("0.001", r"\boxed{1e-3 s}", 1),
+    ("-5", r"\boxed{-5 m}", 1),
+    ("1000", r"\boxed{10^3 m}", 1),
+    ("5", r"\boxed{t = 5\, s}", 1),
+    (r"3\pi", r"\boxed{3\pi m}", 1),
+    # Vectors, money and groups of digits.
+    (r"\langle 1,2,3\rangle", r"\boxed{\left\langle 1, 2, 3 \right\rangle}", 1),
+    (r"\langle 1,2,3\rangle", r"\boxed{(1, 2, 3)}", 1),
+    (r"\langle 1,2,3\rangle", r"\boxed{\langle 1,2,4\rangle}", 0),
+    ("5.5", "\\boxed{\u00a35.50}", 1),
+    ("500", "\\boxed{500\u20ac}", 1),
+    ("1000000", r"\boxed{1 000 000}", 1),
+    ("512", r"\boxed{12 500}", 0),
 ]
 
 

@@ -1,4 +1,5 @@
 import json
+import tracemalloc
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -81,6 +82,13 @@ def test_one_prompt_with_two_answers_is_two_rows_of_one_side() -> None:
     # Other columns make other rows only where somebody reads them.
     table = Table(q=["a", "a"], a=["1", "1"], puzzle=[[0], [1]])
     assert [len(read_all(table, whole=whole).rows) for whole in (False, True)] == [1, 2]
+    # And columns of tests, which are megabytes, are read and not held.
+    heavy = Table(q=["a"] * 300, a=[*map(str, range(300))], tests=["x" * 10_000] * 300)
+    tracemalloc.start()
+    assert len(read_all(heavy, whole=True).rows) == 300
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 10**6
 
 
 def test_a_column_of_tools_that_is_named_must_be_there() -> None:
