@@ -47,7 +47,7 @@ class Event:
     law: Law | None = None
     """The likeliest tokens at each sampled one, if the request asked for them."""
     finish: str | None = None
-    """Finish reason in vLLM's words: stop, length, abort or error."""
+    """Finish reason in vLLM's words: stop, length, abort, error or repetition."""
     policies: tuple[str, ...] = ()
     """Versions of the weights that sampled the request, as vLLM says at its end."""
     refused: str = ""
@@ -266,6 +266,8 @@ def _read(key: str, said: Mapping[str, Any], *, asked: int) -> Event:
         # JSON has none, so that vLLM says -9999.
         logprobs=tuple(p if (p := each["logprob"]) > -9999 else nan for each in content),
         law=law_of(content, most=asked - 1) if asked > 1 and content else None,
-        finish=choice.get("finish_reason"),
+        finish=(finish := choice.get("finish_reason")),
+        # What gfcr drops it hears no more of: only a server that is told to end says this.
+        lost="it ends, and aborted what it had" if finish == "abort" else "",
         policies=tuple(span["version"] for span in choice.get("weight_versions") or ()),
     )

@@ -39,6 +39,8 @@ class Served:
     """Whether a request's seed makes a difference."""
     truncates_after: int | None = None
     """Pieces of streams until every stream ends early, as if it were whole."""
+    ends_after: int | None = None
+    """Pieces of streams until it is told to end, as by SIGTERM: it aborts every request."""
     cuts: bool = False
     """Whether it cuts the connection of every request."""
     dies_loading: bool = False
@@ -157,6 +159,8 @@ class Served:
             new += 1
             finish = "stop" if token in params.get("stop_token_ids", ()) else None
             finish = finish or ("length" if new == params["max_tokens"] else None)
+            if self.ends_after is not None and self.pieces >= self.ends_after:
+                finish = "abort"
             choice = {
                 "token_ids": [token],
                 "finish_reason": finish,
