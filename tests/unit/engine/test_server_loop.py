@@ -721,12 +721,13 @@ def test_when_one_of_a_pool_dies_the_others_go_on_with_its_requests(start: Any, 
 
 
 def test_scores_survive_a_server_and_wait_for_none(start: Any, tmp_path: Path) -> None:
-    dying, other, successor = Served(), Served(), Served()
-    engine = start((dying, successor), other)
-    dying.cuts = True
-    found = [s.logprobs_T for s in engine.score([[1, 2], [3, 4], [5, 6]], sampling=Sampling())]
-    assert [f.tolist() for f in found] == [[-2.0], [-4.0], [-6.0]]
-    assert starts(engine) == [2, 1]
+    for way in ("cuts", "ends_after"):
+        dying, other, successor = Served(), Served(), Served()
+        engine = start((dying, successor), other)
+        setattr(dying, way, 1)
+        found = [s.logprobs_T for s in engine.score([[1, 2], [3, 4], [5, 6]], sampling=Sampling())]
+        assert [f.tolist() for f in found] == [[-2.0], [-4.0], [-6.0]], way
+        assert starts(engine) == [2, 1], way
     borrowed, own = Served(), Served()
     engine = start(borrowed, own)
     engine.fleet.placement = placed(tmp_path)
