@@ -11,7 +11,6 @@ from gfcr.types import FinishReason
 _FINISH: Final = {
     "stop": FinishReason.STOP,
     "length": FinishReason.LENGTH,
-    "abort": FinishReason.ABORTED,
     "repetition": FinishReason.HALTED,
 }
 _SEED_STEP: Final = 0x9E3779B97F4A7C15

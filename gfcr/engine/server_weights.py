@@ -79,6 +79,8 @@ class Outbox:
         named = {name: self._served(tensor) for name, tensor in tensors}
         data = _packed(named.items())
         before, place = self.last, self._folder / f"{self._name}-{version}.safetensors"
+        if before is not None:
+            before.remove()  # not later: its delta may be of the same version, as in an audit
         delta = self._delta(named, version=version) if before and self._held else None
         made = Synced(
             version=version,
@@ -98,8 +100,6 @@ class Outbox:
         if self._deltas is not None:
             # On a CPU these may be the trainer's own tensors, which its next update changes.
             self._held = {name: tensor.clone() for name, tensor in named.items()}
-        if before is not None:
-            before.remove()
         self.last = made
         return made
 

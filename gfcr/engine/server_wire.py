@@ -28,6 +28,9 @@ _POLL_S: Final = 0.2
 _NUMBERS: Final = itertools.count()
 _FILES: Final = 65_535
 """Files that this process may have open, where its limits allow as many."""
+_ENDS: Final = "it ends, and aborted what it had"
+"""What `abort` means: gfcr hears no more of what it drops, so that only a server that is told to
+end says it."""
 _AT_ONCE: Final = 64
 """Most calls of `asking` that are open at the same time."""
 
@@ -47,7 +50,7 @@ class Event:
     law: Law | None = None
     """The likeliest tokens at each sampled one, if the request asked for them."""
     finish: str | None = None
-    """Finish reason in vLLM's words: stop, length, abort or error."""
+    """Finish reason in vLLM's words: stop, length, abort, error or repetition."""
     policies: tuple[str, ...] = ()
     """Versions of the weights that sampled the request, as vLLM says at its end."""
     refused: str = ""
@@ -196,7 +199,10 @@ class Wire:
 
         async def one(body: dict[str, Any]) -> Any:
             async with seats:
-                return await self._ask(path, body)
+                told = await self._ask(path, body)
+            if any(choice.get("finish_reason") == "abort" for choice in told.get("choices") or ()):
+                raise LostServerError(f"{self.url}{path}: {_ENDS}.")
+            return told
 
         return [*await asyncio.gather(*map(one, bodies))]
 
@@ -266,6 +272,7 @@ def _read(key: str, said: Mapping[str, Any], *, asked: int) -> Event:
         # JSON has none, so that vLLM says -9999.
         logprobs=tuple(p if (p := each["logprob"]) > -9999 else nan for each in content),
         law=law_of(content, most=asked - 1) if asked > 1 and content else None,
-        finish=choice.get("finish_reason"),
+        finish=(finish := choice.get("finish_reason")),
+        lost=_ENDS if finish == "abort" else "",
         policies=tuple(span["version"] for span in choice.get("weight_versions") or ()),
     )

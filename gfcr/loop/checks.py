@@ -6,7 +6,7 @@ strategy. A verifier that does so makes one rollout unscorable.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from gfcr.errors import PartError, shown
 from gfcr.loop.known import Known
 from gfcr.types import Floats, Group, Prompt, Rollout, Signal
 from gfcr.values.notes import REWARDS
-from gfcr.values.numbers import LARGEST, is_note, is_number, real
+from gfcr.values.numbers import LARGEST, is_note, real
 
 
 def misfit(address: str, problem: str) -> PartError:
@@ -59,6 +59,8 @@ def check_group(group: Any, *, before: Group, by: str) -> Group:
         raise misfit(
             by, f"{where} came back with {len(group.signals)} signals for {len(group.rollouts)}"
         )
+    if problem := _reason_problem(group.rejected):
+        raise misfit(by, f"{where}: {problem}")
     for rollout, signal, old in zip(group.rollouts, group.signals, before.signals, strict=True):
         kept = group.rejected is None
         if problem := _problem(signal, rollout=rollout, kept=kept, before=old):
@@ -138,8 +140,12 @@ def check_numbers(values: Mapping[Any, Any], *, by: str, what: str) -> None:
     Raises:
         PartError: a name is no text, or a value is no number.
     """
+    if not isinstance(cast(object, values), Mapping):
+        raise misfit(by, f"{what} are {kind(values)}: give names numbers")
     for key, value in values.items():
-        if not isinstance(key, str) or not is_number(value):
+        # An integer beyond all floats has no mean.
+        number = isinstance(value, float | np.floating) or real(value) is not None
+        if not isinstance(key, str) or not number:
             raise misfit(by, f"{what} hold {key!r}: {shown(value)}: give names numbers")
 
 
@@ -148,7 +154,7 @@ def _problem(signal: Any, *, rollout: Rollout, kept: bool, before: Signal) -> st
     if not isinstance(signal, Signal):
         return f"its signal is {kind(signal)}, not a Signal"
     if not kept or signal.rejected is not None:
-        return None
+        return _reason_problem(signal.rejected)
     if signal.reward is None:
         return "it is unscorable, and kept without a reward: leave it rejected or give it one"
     if problem := _score_problem(signal, rollout):
@@ -165,6 +171,13 @@ def _problem(signal: Any, *, rollout: Rollout, kept: bool, before: Signal) -> st
             "changes rewards before the map that makes advantages of them"
         )
     return _values_problem(given, rollout, what="advantage")
+
+
+def _reason_problem(reason: object) -> str | None:
+    """Returns what is wrong with a reason for which something is not trained on."""
+    if reason is None or (isinstance(reason, str) and reason):
+        return None
+    return f"it is rejected for {kind(reason)}: give the reason as a text, or None to keep it"
 
 
 def _score_problem(signal: Signal, rollout: Rollout) -> str | None:

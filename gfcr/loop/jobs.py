@@ -99,6 +99,8 @@ class Rules:
             given = shown(job.num_samples)
             raise misfit(by, f"{where} with num_samples={given}: give an integer from 1 to {MOST}")
         check_numbers(job.notes, by=by, what=f"the notes of a job for {job.prompt.id!r}")
+        if not isinstance(cast(object, job.resume), Sequence):
+            raise misfit(by, f"{where} with resume={shown(job.resume)}: give its rollouts")
         for rollout in job.resume:
             if problem := rollout_problem(rollout, prompt=job.prompt, known=self.known):
                 raise misfit(by, f"{where} that resumes what cannot be continued: {problem}")

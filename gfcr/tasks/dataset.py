@@ -20,7 +20,7 @@ from gfcr.tasks.table import Columns, Read, read
 from gfcr.tasks.verifiers.base import ANSWERS, Scorer
 from gfcr.types import Prompt
 from gfcr.values.columns import COLUMNS
-from gfcr.values.ranges import File, Finite, Fraction, Natural, Text, Word
+from gfcr.values.ranges import File, Finite, Fraction, Natural, Options, Text, Word
 from gfcr.values.templates import holding
 
 
@@ -53,16 +53,16 @@ class Dataset(Task):
     chat_template: File = ""
     """File of a Jinja template to use in place of the model's own; empty uses the model's, and
     `none` none at all, for prompts that are rendered already."""
-    chat_template_kwargs: dict[str, Any] = field(default_factory=dict[str, Any])  # pyright: ignore[reportIncompatibleVariableOverride] # a field of it
+    chat_template_kwargs: Options = field(default_factory=dict[str, Any])  # pyright: ignore[reportIncompatibleVariableOverride] # a field of it
     """What the chat template is given besides, such as `enable_thinking: false`."""
     verifier: File = "exact"
     """Scores held-out answers, and rollouts where there are no `rewards`: exact, numeric, regex,
     math_verify, unit_tests, sql, cascade, or a function of yours, `path/to/file.py:name` or
     `module:name`."""
-    verifier_options: dict[str, Any] = field(default_factory=dict[str, Any])
+    verifier_options: Options = field(default_factory=dict[str, Any])
     verifier_range: tuple[Finite, Finite] | None = None
     """Least and largest score of your own function as `verifier`; a score outside is an error."""
-    rewards: dict[str, Any] = field(default_factory=dict[str, Any])
+    rewards: Options = field(default_factory=dict[str, Any])
     """Rewards for training in place of `verifier`, by name, `{verifier, options, weight}` each: the
     weighted sum of those that score a rollout."""
     heldout_split: Word = ""

@@ -13,7 +13,7 @@ from gfcr.errors import ConfigError, TaskError, unknown_name
 from gfcr.tasks.base import Codec, Problems, Task, Verdict
 from gfcr.tasks.rows import content_key, fraction
 from gfcr.types import Prompt
-from gfcr.values.ranges import Count, Natural, Seed, Text, Word
+from gfcr.values.ranges import Count, Natural, Options, Seed, Text, Word
 from gfcr.values.templates import holding
 
 HELDOUT_SHARE: Final = 1 / 8
@@ -37,7 +37,7 @@ class ReasoningGym(Task):
     reward_range = (0.0, 1.0)
 
     dataset: Word = "chain_sum"
-    config: dict[str, Any] = field(default_factory=dict[str, Any])
+    config: Options = field(default_factory=dict[str, Any])
     template: Text = "{prompt}"
     """Prompt for the model; `{prompt}` is replaced by the dataset's question."""
     marker: Text = ""

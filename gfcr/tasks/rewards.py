@@ -11,7 +11,7 @@ from gfcr.tasks.verifiers import base
 from gfcr.tasks.verifiers.base import Scorer
 from gfcr.values import plain
 from gfcr.values.numbers import real
-from gfcr.values.ranges import Checked, File, Finite
+from gfcr.values.ranges import Checked, File, Finite, Options
 
 EVALUATED: Final = "gfcr.evaluated"
 """Key in a prompt's `meta` which says that the metric scores it, not the rewards."""
@@ -24,7 +24,7 @@ class Reward(Checked):
 
     verifier: File
     """Verifier of the reward, as `dataset.verifier`."""
-    options: dict[str, Any] = field(default_factory=dict[str, Any])
+    options: Options = field(default_factory=dict[str, Any])
     """Options of the verifier, or further arguments of the function."""
     weight: Finite = 1.0
 

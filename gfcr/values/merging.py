@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from gfcr.errors import ConfigError, did_you_mean, shown
+from gfcr.errors import ConfigError, did_you_mean, shortened, shown
 from gfcr.values import reading
 from gfcr.values.plain import at, is_mapping, leaves, mapping
 
@@ -55,7 +55,7 @@ def _layers(here: Path, *, above: tuple[Path, ...]) -> list[tuple[Path, dict[str
     except ConfigError as error:
         if not above:
             raise
-        raise ConfigError(f"{above[0]}: base is not to be had: {error}") from error
+        raise ConfigError(f"{above[0]}: base is not to be had: {shortened(str(error))}") from error
     if here.resolve() in [p.resolve() for p in above] or len(above) > reading.MOST_DEPTH:
         chain = " -> ".join(p.name for p in (*above, here))
         raise ConfigError(f"{here}: base: files are each other's base ({chain}): leave one out.")

@@ -24,9 +24,10 @@ from typing import (
 
 from annotated_types import Ge, GroupedMetadata, Gt, Interval, Le, Len, Lt, MaxLen, MinLen
 from annotated_types import MultipleOf as Multiple
+from pydantic import AfterValidator
 
 from gfcr.errors import ConfigError, did_you_mean, shown
-from gfcr.values.types import adapter
+from gfcr.values.types import adapter, check_storable
 
 Count: TypeAlias = Annotated[int, Interval(ge=1, le=1_000_000)]
 """A number of things that are held in memory or processed one by one."""
@@ -55,6 +56,15 @@ Word: TypeAlias = Annotated[str, Len(0, 200)]
 SomeWord: TypeAlias = Annotated[str, Len(1, 200)]
 File: TypeAlias = Annotated[str, Len(0, 2_000)]
 """A path, a Hub id or an address; empty stands for none."""
+
+
+def _storable(value: object) -> object:
+    check_storable(value)
+    return value
+
+
+Options: TypeAlias = Annotated[dict[str, Any], AfterValidator(_storable)]
+"""Values that somebody else reads, by name; what they may be is theirs to say."""
 
 
 class Checked:
@@ -135,6 +145,8 @@ def _limits(constraints: Sequence[Any]) -> str:
     if isinstance(least, Ge) and isinstance(most, Le):
         words = [f"from {_limit(least)} to {_limit(most)}"]
     words += [f"a multiple of {c.multiple_of}" for c in constraints if isinstance(c, Multiple)]
+    stored = "with finite numbers, integers of 64 bits and text of at most 10,000 characters"
+    words += [stored for c in constraints if isinstance(c, AfterValidator)]
     words += [f"at least {c.min_length} long" for c in constraints if isinstance(c, MinLen)]
     words += [f"at most {c.max_length} long" for c in constraints if isinstance(c, MaxLen)]
     return " and ".join(words)

@@ -57,7 +57,7 @@ def records(place: Path) -> dict[str, Any]:
     kept = [p for p in run.rglob("*") if p.is_file() and ".incomplete" not in str(p)]
     names = sorted(str(p.relative_to(run)) for p in kept if ".damaged" not in str(p))
     states = {
-        p.parent.name: json.loads(p.read_text())["pipeline"]
+        p.parent.name: unshared(p)["pipeline"]
         for p in sorted(run.glob("checkpoints/checkpoint-?/gfcr_state.json"))
     }
     for state in states.values():
@@ -74,6 +74,26 @@ def records(place: Path) -> dict[str, Any]:
         "states": states,
         "files": names,
     }
+
+
+def unshared(path: Path) -> Any:
+    """A state with each object written out: what is one object or two differs after a restart."""
+    arrays, objects = path.with_suffix(".bin").read_bytes(), list[Any]()
+
+    def whole(tree: Any) -> Any:
+        if isinstance(tree, list):
+            return [whole(each) for each in tree]
+        if not isinstance(tree, dict):
+            return tree
+        held = {key: whole(value) for key, value in tree.items()}
+        for tag in held.keys() & {"$array", "$scalar", "$bytes", "$bytearray"}:
+            at, length = held[tag]
+            held[tag] = arrays[at : at + length]
+        if "$object" in held:
+            objects.append(held)
+        return objects[held["$same"]] if "$same" in held else held
+
+    return whole(json.loads(path.read_text()))
 
 
 def different(place: Path, wanted: dict[str, Any]) -> list[str]:

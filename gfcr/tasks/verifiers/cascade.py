@@ -11,7 +11,7 @@ from gfcr.tasks.base import Verdict
 from gfcr.tasks.verifiers.base import Verifier, answers_of, load
 from gfcr.types import Prompt
 from gfcr.values import plain
-from gfcr.values.ranges import Checked, File, NonNegative, Seed, Share
+from gfcr.values.ranges import Checked, File, NonNegative, Options, Seed, Share
 
 _TIERS: Final = (
     {"verifier": "exact", "cost": 1.0},
@@ -27,7 +27,7 @@ class Tier(Checked):
 
     verifier: File
     """Verifier of the tier, as `dataset.verifier`: gfcr's own or a class of yours."""
-    options: dict[str, Any] = field(default_factory=dict[str, Any])
+    options: Options = field(default_factory=dict[str, Any])
     sure: Literal["right", "wrong", "always"] = "right"
     """Which of its verdicts are final: 1, 0, or both. The last tier's always are."""
     cost: NonNegative = 1.0
@@ -53,7 +53,7 @@ class Cascade(Verifier):
 
     origin: ClassVar[str] = "ours"
 
-    tiers: list[dict[str, Any]] = field(default_factory=lambda: [dict(t) for t in _TIERS])
+    tiers: list[Options] = field(default_factory=lambda: [dict(t) for t in _TIERS])
     audit: Share = 0.05
     seed: Seed = 0
     """Seed of the draw of which verdicts are audited."""

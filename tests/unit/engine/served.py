@@ -39,6 +39,8 @@ class Served:
     """Whether a request's seed makes a difference."""
     truncates_after: int | None = None
     """Pieces of streams until every stream ends early, as if it were whole."""
+    ends_after: int | None = None
+    """Pieces of streams until it is told to end, as by SIGTERM: it aborts every request."""
     cuts: bool = False
     """Whether it cuts the connection of every request."""
     dies_loading: bool = False
@@ -112,6 +114,10 @@ class Served:
     def broken(self) -> bool:
         return self.breaks_after is not None and self.pieces >= self.breaks_after
 
+    @property
+    def _ends(self) -> bool:
+        return self.ends_after is not None and self.pieces >= self.ends_after
+
     @web.middleware
     async def _living(self, request: web.Request, handler: Any) -> web.StreamResponse:
         if self.broken:
@@ -129,6 +135,9 @@ class Served:
         if self.refuses:
             return web.json_response({"error": {"message": self.refuses}}, status=self.status)
         if "prompt_logprobs" in params:
+            if self._ends:
+                said = {"prompt_logprobs": None, "choices": [{"finish_reason": "abort"}]}
+                return web.json_response(said)
             heat, likeliest = params["temperature"], range(params["prompt_logprobs"], 0, -1)
             if params["prompt_logprobs"] > VOCAB:
                 said = {"error": {"message": "more log-probs than there are tokens"}}
@@ -157,6 +166,7 @@ class Served:
             new += 1
             finish = "stop" if token in params.get("stop_token_ids", ()) else None
             finish = finish or ("length" if new == params["max_tokens"] else None)
+            finish = "abort" if self._ends else finish
             choice = {
                 "token_ids": [token],
                 "finish_reason": finish,

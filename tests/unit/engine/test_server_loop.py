@@ -32,6 +32,7 @@ from gfcr.errors import EngineError
 from gfcr.speculation.base import BuiltIn, Law, Row, Step
 from gfcr.speculation.ngram import Ngram
 from gfcr.types import FinishReason, Sampling
+from tests.cases import over
 from tests.unit.engine.served import VOCAB, Served, next_token
 
 PROMPT = (1, 2, 3)
@@ -292,13 +293,15 @@ def test_a_server_that_dies_in_the_middle_of_a_sync_has_the_policy_when_it_is_ba
     assert len({server.digest for server in (second, *others)}) == 1
 
 
-def test_a_server_that_ends_a_stream_early_is_started_again(start: Any) -> None:
+@over("way", ["truncates_after", "ends_after"])
+def test_a_server_that_ends_a_stream_early_is_started_again(start: Any, way: str) -> None:
     first, second = Served(), Served()
     engine = start((first, second))
-    first.truncates_after = first.pieces + 5
-    engine.submit(request("a"))
-    assert finished(engine, num=1)["a"] == (expected(12), FinishReason.LENGTH)
-    assert starts(engine) == [2] and engine.stats().generated_tokens == 12
+    setattr(first, way, first.pieces + 5)
+    for name in "ab":
+        engine.submit(request(name))
+    assert finished(engine, num=2) == dict.fromkeys("ab", (expected(12), FinishReason.LENGTH))
+    assert starts(engine) == [2] and engine.stats().generated_tokens == 24
 
 
 def test_a_server_that_drips_is_started_again_and_its_drops_are_kept(start: Any) -> None:
@@ -718,12 +721,13 @@ def test_when_one_of_a_pool_dies_the_others_go_on_with_its_requests(start: Any, 
 
 
 def test_scores_survive_a_server_and_wait_for_none(start: Any, tmp_path: Path) -> None:
-    dying, other, successor = Served(), Served(), Served()
-    engine = start((dying, successor), other)
-    dying.cuts = True
-    found = [s.logprobs_T for s in engine.score([[1, 2], [3, 4], [5, 6]], sampling=Sampling())]
-    assert [f.tolist() for f in found] == [[-2.0], [-4.0], [-6.0]]
-    assert starts(engine) == [2, 1]
+    for way in ("cuts", "ends_after"):
+        dying, other, successor = Served(), Served(), Served()
+        engine = start((dying, successor), other)
+        setattr(dying, way, 1)
+        found = [s.logprobs_T for s in engine.score([[1, 2], [3, 4], [5, 6]], sampling=Sampling())]
+        assert [f.tolist() for f in found] == [[-2.0], [-4.0], [-6.0]], way
+        assert starts(engine) == [2, 1], way
     borrowed, own = Served(), Served()
     engine = start(borrowed, own)
     engine.fleet.placement = placed(tmp_path)

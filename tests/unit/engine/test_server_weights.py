@@ -93,6 +93,13 @@ def test_all_weights_are_written_only_for_who_needs_them(tmp_path: Path) -> None
     assert not second.path.exists() and not first.path.exists()
     told = second.update(has="another")
     assert told["base"] == "" and second.path.exists()
+    # An audit gives other weights under the number of those before.
+    trained(policy, step=1e-6, seed=2)
+    again = box.pack(policy.items(), version=1)
+    told = again.update(has=second.digest)
+    assert (
+        told["base"] == second.digest and Path(told["path"]).exists() and not second.path.exists()
+    )
 
 
 def test_without_deltas_all_is_sent_in_the_dtype_it_has(tmp_path: Path) -> None:

@@ -90,6 +90,18 @@ WRONG: dict[str, tuple[Callable[[Group], Any], str]] = {
         lambda g: g.with_values(odd="x"),
         r"the values of group g of prompt 'p0' hold 'odd': 'x': give names numbers",
     ),
+    "a reason": (
+        lambda g: g.with_signals([replace(s, rejected=["long"]) for s in g.signals]),
+        r"rollout g/0: it is rejected for list \['long'\]: give the reason as a text",
+    ),
+    "a group's reason": (
+        lambda g: replace(g, rejected=True),
+        r"group g of prompt 'p0': it is rejected for bool True: give the reason as a text",
+    ),
+    "no reason": (
+        lambda g: g.reject_rollouts([1], reason=""),
+        r"rollout g/1: it is rejected for str '': give the reason as a text",
+    ),
 }
 
 
@@ -156,10 +168,13 @@ def test_judged_rewards_are_floats_and_nothing_else_is_changed() -> None:
 
 
 def test_measurements_have_names_and_are_numbers_finite_or_not() -> None:
-    check_numbers({"a": INF, "b": NAN, "c": 10**400}, by="controls.a", what="its metrics")
-    for wrong in ({1: 0.5}, {"a": "b"}):
-        with pytest.raises(PartError, match=r"^strategy\.controls\.a: its metrics hold .*: give"):
-            check_numbers(wrong, by="controls.a", what="its metrics")
+    numbers = {"a": INF, "b": NAN, "c": 10**30, "d": np.float32("nan"), "e": True}
+    check_numbers(numbers, by="controls.a", what="its metrics")
+    wrong: list[Any] = [{1: 0.5}, {"a": "b"}, {"a": 10**400}, [0.5], None, 1.0]
+    for given in wrong:
+        said = r"^strategy\.controls\.a: its metrics (hold|are) .*: give names numbers"
+        with pytest.raises(PartError, match=said):
+            check_numbers(given, by="controls.a", what="its metrics")
 
 
 # ---------------------------------------------------------------- recalled, resumed, planned
@@ -232,6 +247,8 @@ BAD_JOBS: dict[str, tuple[Any, str]] = {
         job(1, resume=(MADE,)),
         "resumes what cannot be continued: rollout g/0 answers prompt 'p0', not 'p1'",
     ),
+    "notes of its own": (job(notes=[0.5]), r"notes of a job for 'p0' are list \[0.5\]: give names"),
+    "what to resume": (job(resume=None), "for prompt 'p0' with resume=None: give its rollouts"),
     "no rollout": (job(resume=("mine",)), "cannot be continued: str 'mine' is no Rollout"),
     "a law": (
         job(sampling=Sampling(max_tokens=9, top_k=3)),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gfcr.errors import ConfigError
-from gfcr.values.ranges import Count, Share, Word, conform
+from gfcr.values.ranges import Count, Options, Share, Word, conform
 from tests.cases import over
 
 RIGHT: list[tuple[Any, Any, Any]] = [
@@ -21,6 +21,7 @@ RIGHT: list[tuple[Any, Any, Any]] = [
     (list[int], (1, 2), [1, 2]),
     (Path, "a/b", Path("a/b")),
     (dict[str, Any], {"a": 1}, {"a": 1}),
+    (Options, given := {"a": [1, {"b": None, "c": True}], "d": "x", "e": 0.5}, given),
 ]
 WRONG: list[tuple[Any, Any]] = [
     *((int, value) for value in (True, 1.0, "1", 2**63, -(2**63), None)),
@@ -33,6 +34,8 @@ WRONG: list[tuple[Any, Any]] = [
     (tuple[int, int], [1]),
     (dict[str, int], {"a": "b"}),
     (Path, 3),
+    *((Options, {"a": [{"b": value}]}) for value in (float("nan"), -float("inf"), 2**63, "a\0")),
+    *((Options, value) for value in (3, [1], {"a\0": 1})),
 ]
 
 
