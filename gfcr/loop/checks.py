@@ -6,6 +6,7 @@ strategy. A verifier that does so makes one rollout unscorable.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
+from numbers import Rational
 from typing import Any, cast
 
 import numpy as np
@@ -14,7 +15,7 @@ from gfcr.errors import PartError, shown
 from gfcr.loop.known import Known
 from gfcr.types import Floats, Group, Prompt, Rollout, Signal
 from gfcr.values.notes import REWARDS
-from gfcr.values.numbers import LARGEST, is_note, real
+from gfcr.values.numbers import LARGEST, is_note, is_number, real
 
 
 def misfit(address: str, problem: str) -> PartError:
@@ -144,8 +145,8 @@ def check_numbers(values: Mapping[Any, Any], *, by: str, what: str) -> None:
         raise misfit(by, f"{what} are {kind(values)}: give names numbers")
     for key, value in values.items():
         # An integer beyond all floats has no mean.
-        number = isinstance(value, float | np.floating) or real(value) is not None
-        if not isinstance(key, str) or not number:
+        huge = isinstance(value, Rational) and real(value) is None
+        if not isinstance(key, str) or not is_number(value) or huge:
             raise misfit(by, f"{what} hold {key!r}: {shown(value)}: give names numbers")
 
 
