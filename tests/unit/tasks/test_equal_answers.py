@@ -175,6 +175,9 @@ EXPRESSIONS = [
     ("1000", r"\boxed{10^3 m}", 1),
     ("5", r"\boxed{t = 5\, s}", 1),
     (r"3\pi", r"\boxed{3\pi m}", 1),
+    ("5", r"\boxed{5 \quad m}", 1),
+    ("3", r"\boxed{3 \thinspace s}", 1),
+    ("30", r"\boxed{30 ^\circ c}", 1),
     # Vectors, money and groups of digits.
     (r"\langle 1,2,3\rangle", r"\boxed{\left\langle 1, 2, 3 \right\rangle}", 1),
     (r"\langle 1,2,3\rangle", r"\boxed{(1, 2, 3)}", 1),
