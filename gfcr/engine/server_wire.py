@@ -29,8 +29,8 @@ _NUMBERS: Final = itertools.count()
 _FILES: Final = 65_535
 """Files that this process may have open, where its limits allow as many."""
 _ENDS: Final = "it ends, and aborted what it had"
-"""What `abort` means: gfcr hears no more of what it drops, so that only a server that is told to
-end says it."""
+"""What the finish reason `abort` means. Of requests that gfcr drops it reads no more, so that it
+hears this only of a server that was told to end."""
 _AT_ONCE: Final = 64
 """Most calls of `asking` that are open at the same time."""
 

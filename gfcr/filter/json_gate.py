@@ -1,6 +1,5 @@
 """A gate on structured answers: JSON of a schema."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, final
 
@@ -9,6 +8,7 @@ from gfcr.filter._schema import check_schema, fits, read
 from gfcr.filter._texts import fenced, written
 from gfcr.stages import View
 from gfcr.types import Rollout
+from gfcr.values.ranges import Options
 
 
 @final
@@ -26,7 +26,7 @@ class JsonGate(Gate):
     cell: ClassVar[str] = "F5.2"
     origin: ClassVar[str] = "ours"
 
-    schema: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    schema: Options = field(default_factory=dict[str, Any])
     """By default any JSON will do."""
     where: Literal["text", "fence"] = "text"
     """The whole completion, or its last block between lines of three backticks."""

@@ -14,7 +14,7 @@ from gfcr.launch.base import Job, JobEnd, Launcher, Watch
 from gfcr.launch.process import ended
 from gfcr.launch.remote import absolute, look_at, run_trial, stamp
 from gfcr.tracking.lock import is_locked
-from gfcr.values.ranges import Natural, Word
+from gfcr.values.ranges import Natural, Options, Word
 
 _POLL_S = 0.5
 _GRACE_S = 25.0
@@ -45,7 +45,7 @@ class Slurm(Launcher):
     """Devices given to each trial."""
     partition: Word | None = None
     """Slurm partition; None takes the cluster's default."""
-    options: dict[str, Any] = field(default_factory=dict[str, Any])
+    options: Options = field(default_factory=dict[str, Any])
     """Further sbatch options, by submitit's names: `{account: lab, qos: high, mem_gb: 64}`."""
 
     def __post_init__(self) -> None:

@@ -27,7 +27,7 @@ from annotated_types import MultipleOf as Multiple
 from pydantic import AfterValidator
 
 from gfcr.errors import ConfigError, did_you_mean, shown
-from gfcr.values.types import adapter, check_storable
+from gfcr.values.types import adapter, storable
 
 Count: TypeAlias = Annotated[int, Interval(ge=1, le=1_000_000)]
 """A number of things that are held in memory or processed one by one."""
@@ -56,14 +56,7 @@ Word: TypeAlias = Annotated[str, Len(0, 200)]
 SomeWord: TypeAlias = Annotated[str, Len(1, 200)]
 File: TypeAlias = Annotated[str, Len(0, 2_000)]
 """A path, a Hub id or an address; empty stands for none."""
-
-
-def _storable(value: object) -> object:
-    check_storable(value)
-    return value
-
-
-Options: TypeAlias = Annotated[dict[str, Any], AfterValidator(_storable)]
+Options: TypeAlias = Annotated[dict[str, Any], AfterValidator(storable)]
 """Values that somebody else reads, by name; what they may be is theirs to say."""
 
 

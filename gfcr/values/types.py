@@ -48,24 +48,26 @@ def is_text(value: str) -> bool:
     return len(value) <= 10_000 and not _NO_TEXT.search(value)
 
 
-def check_storable(value: object) -> None:
-    """Checks that all numbers and texts in a value of any kind are such as fields may have.
+def storable(value: object) -> object:
+    """Returns a value of any kind whose numbers and texts are all such as fields may have.
 
     Raises:
         ValueError: one is not.
     """
+    whole = value
     if isinstance(value, Mapping):
         for pair in cast(Mapping[object, object], value).items():
-            check_storable(pair)
+            storable(pair)
     elif isinstance(value, list | tuple):
         for each in cast(Sequence[object], value):
-            check_storable(each)
+            storable(each)
     elif isinstance(value, str):
         _text(value)
     elif isinstance(value, Integral):
         _integer(int(value))
     elif isinstance(value, Real):
         _number(value)
+    return whole
 
 
 def _strict(hint: Any, *, instead: Mapping[Any, Schema]) -> Any:

@@ -152,5 +152,7 @@ def test_what_a_cluster_does_not_take_is_said(tmp_path: Path) -> None:
         list(launched(Slurm(), [job_of(trial)]))
     of_gres = Slurm(options={"gres": "gpu:1"})._parameters(job_of(trial))
     assert of_gres["slurm_gres"] == "gpu:1" and "gpus_per_node" not in of_gres
+    with pytest.raises(ConfigError, match=r"options=.*finite numbers"):
+        Slurm(options={"mem_gb": float("inf")})
     with pytest.raises(ConfigError, match=r"launcher\.cluster=local has neither"):
         Slurm(cluster="local", options={"qos": "high"})

@@ -5,7 +5,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -18,7 +18,7 @@ from gfcr.code.optional import load
 from gfcr.control.judges.base import Answer, Judge
 from gfcr.errors import ConfigError, described, shortened, shown
 from gfcr.stages import Scratch
-from gfcr.values.ranges import Count, File, NonNegative, Positive, Temperature, Word
+from gfcr.values.ranges import Count, File, NonNegative, Options, Positive, Temperature, Word
 
 _WORDS: Final = {400: "rejected", 401: "refused", 403: "refused", 404: "refused", 408: "timed_out"}
 """HTTP status -> why there is no answer. `refused` is about us, `rejected` about the question."""
@@ -64,7 +64,7 @@ class Endpoint(Judge):
     backoff_s: NonNegative = 0.5
     """First wait, doubled with each attempt."""
     rest_s: NonNegative = 60.0
-    options: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)
+    options: Options = field(default_factory=dict[str, Any], hash=False)
     """Further fields of each request, such as `chat_template_kwargs: {enable_thinking: false}`.
     Null leaves out `max_tokens` or `temperature`, which some models that reason refuse."""
 

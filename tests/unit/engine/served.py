@@ -124,6 +124,19 @@ class Served:
             return web.json_response(DEAD, status=503 if request.path == "/health" else 500)
         return await handler(request)
 
+    def _scores(self, body: Any, params: Any) -> web.StreamResponse:
+        if self._ends:
+            said = {"prompt_logprobs": None, "choices": [{"finish_reason": "abort"}]}
+            return web.json_response(said)
+        heat, likeliest = params["temperature"], range(params["prompt_logprobs"], 0, -1)
+        if params["prompt_logprobs"] > VOCAB:
+            said = {"error": {"message": "more log-probs than there are tokens"}}
+            return web.json_response(said, status=400)
+        law = {t: {"logprob": -t / heat, "rank": t} for t in [*body["token_ids"], *likeliest]}
+        places = [(t, *likeliest) for t in body["token_ids"][1:]]
+        scores = [{str(t): law[t] for t in place} for place in places]
+        return web.json_response({"prompt_logprobs": [None, *scores]})
+
     async def _generate(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         params = body["sampling_params"]
@@ -135,17 +148,7 @@ class Served:
         if self.refuses:
             return web.json_response({"error": {"message": self.refuses}}, status=self.status)
         if "prompt_logprobs" in params:
-            if self._ends:
-                said = {"prompt_logprobs": None, "choices": [{"finish_reason": "abort"}]}
-                return web.json_response(said)
-            heat, likeliest = params["temperature"], range(params["prompt_logprobs"], 0, -1)
-            if params["prompt_logprobs"] > VOCAB:
-                said = {"error": {"message": "more log-probs than there are tokens"}}
-                return web.json_response(said, status=400)
-            law = {t: {"logprob": -t / heat, "rank": t} for t in [*body["token_ids"], *likeliest]}
-            places = [(t, *likeliest) for t in body["token_ids"][1:]]
-            scores = [{str(t): law[t] for t in place} for place in places]
-            return web.json_response({"prompt_logprobs": [None, *scores]})
+            return self._scores(body, params)
         answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await answer.prepare(request)
         tokens, new = list(body["token_ids"]), 0

@@ -81,6 +81,7 @@ def test_the_last_fenced_block_may_be_what_counts() -> None:
         ({"$dynamicRef": "http://localhost:1/x"}, r"\$dynamicRef=.* is not in the schema"),
         ({"format": "telephone"}, "format='telephone' cannot be checked here.*date"),
         ({"const": {1, 2}}, "schema is not what"),
+        ({"maximum": float("nan")}, "schema=.*finite numbers"),
     ],
 )
 def test_a_schema_that_would_not_be_read_is_refused(schema: dict[str, Any], told: str) -> None:
