@@ -43,6 +43,7 @@ gc.disable()
 
 def pytest_collection_finish() -> None:
     gc.freeze()
+    gc.set_threshold(50_000)  # as a run has it, see `gfcr.process.environment`
     gc.enable()
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gfcr.stats.interval import FLOOR, degrees, one_answer, spread, table
-from gfcr.stats.scipy_stats import optimize, stats, t_quantile
+from gfcr.stats.scipy_stats import optimize, special, t_quantile
 
 _DRAWS = 40_000
 _SEED = 20261120
@@ -82,7 +82,7 @@ def power(
     df = degrees(seeds=seeds, prompts=prompts)
     limits_B = t_quantile(1 - alpha / 2, df=df) * _errors(components, seeds, prompts)
     above_B, below_B = (limits_B - effect) / error, (limits_B + effect) / error
-    return float((stats.norm.sf(above_B) + stats.norm.sf(below_B)).mean())
+    return float((special.ndtr(-above_B) + special.ndtr(-below_B)).mean())
 
 
 def detectable(

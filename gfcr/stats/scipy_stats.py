@@ -5,6 +5,7 @@ from typing import Any
 
 stats: Any = importlib.import_module("scipy.stats")
 optimize: Any = importlib.import_module("scipy.optimize")
+special: Any = importlib.import_module("scipy.special")
 
 
 def t_quantile(level: float, *, df: int) -> float:
