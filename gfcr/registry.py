@@ -267,7 +267,12 @@ def installed(group: str) -> dict[str, Any]:
 @lru_cache(maxsize=64)
 def _looked_up(group: str, path: tuple[str, ...]) -> EntryPoints:
     """Kept for a path: looking takes longer than everything else about making a part."""
-    return entry_points(group=group)
+    return _all(path).select(group=group)
+
+
+@lru_cache(maxsize=8)  # every group is read from the same files
+def _all(path: tuple[str, ...]) -> Any:  # Python 3.11 and 3.12 name its type differently
+    return entry_points()
 
 
 def _read(kind: str, name: str, path: Path) -> Entry:
