@@ -52,6 +52,14 @@ settings.register_profile("some", deadline=None, derandomize=True, max_examples=
 settings.register_profile("many", deadline=None, derandomize=True, max_examples=200)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _left_alone() -> Generator[None]:
+    """Leaves what a file left behind out of the collections that engines and trainers ask for."""
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--whole",
