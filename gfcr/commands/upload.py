@@ -69,12 +69,16 @@ def _tracked(folder: Path) -> Mlflow:
 
 
 def _reported(experiments: Mapping[str, str | None], *, uri: str) -> dict[str, str]:
-    """Stores each study's report with its runs; returns MLflow's page of each study."""
+    """Stores each study's report with its runs; returns MLflow's page of each that has one."""
     from gfcr import leaderboard
 
     pages: dict[str, str] = {}
     for study, experiment in sorted(experiments.items()):
-        board = leaderboard.build(uri, study=study)
+        try:
+            board = leaderboard.build(uri, study=study)
+        except ConfigError as error:  # as of an arm alone, whose baseline is not there yet
+            print(f"gfcr: {study} has no leaderboard: {error}", file=sys.stderr)
+            continue
         if board.rows:
             with TemporaryDirectory() as folder:
                 pages[study] = keep(
