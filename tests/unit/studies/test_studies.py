@@ -286,9 +286,12 @@ def test_factors_are_columns_of_the_frame(folder: Path) -> None:
     factors = {
         "size": {"s": {"group_size": 2}, "l": {}},
         "gate": {"no": {}, "yes": {"filters": {}}},
+        "status": {"new": {}, "old": {"controls": {}}},
     }
     frame = gfcr.study(base=folder / "base.yaml", study="f", factors=factors).frame()
-    assert list(frame["size"] + "+" + frame["gate"]) == list(frame["arm"])
+    levels = ["size", "gate", "level/status"]
+    assert list(frame.columns[:5]) == ["arm", "seed", *levels]
+    assert list(frame[levels].agg("+".join, axis=1)) == list(frame["arm"])
     assert set(frame["status"]) == {"waiting"}
 
 
