@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +196,9 @@ def test_too_little_says_what_is_needed() -> None:
         ranking.read([])
     with pytest.raises(ConfigError, match="baseline='x'"):
         ranking.read(records(RATES), baseline="x")
+    again = replace(records(RATES)[7], tags={"gfcr.spec_hash": "another"})
+    with pytest.raises(ConfigError, match="study t: a01 has finished runs of several specs"):
+        ranking.read([*records(RATES), again])
     with pytest.raises(ConfigError, match="resamples=0"):
         measure(ranking.read(records(RATES)), resamples=0)
 
