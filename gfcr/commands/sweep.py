@@ -46,7 +46,9 @@ def run(options: argparse.Namespace) -> Outcome:
         for arm, changes in levels_of(key, values, where=options.study).items():
             made = merging.merge(now, changes)
             tell_dropped(options.study, now=made, was=now, arm=f"{key}={arm}: ")
-    chosen = study if options.arms is None else study.only(options.arms.split(","))
+    asked = options.arms or ""
+    arms = [asked] if asked in study.arms else asked.split(",")  # a name may have commas
+    chosen = study if options.arms is None else study.only(arms)
     chosen = replace(chosen, accept_data=options.accept == "data")
     if options.dry_run:
         return _rehearsed(chosen, fresh=options.fresh)
