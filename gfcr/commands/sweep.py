@@ -114,7 +114,7 @@ def _reported(study: sweep.Study, *, ends: list[sweep.TrialEnd]) -> list[Any]:
         return []
     config = study.trials[0].config
     if (tracker := config.tracking["name"]) != "mlflow":
-        runs = shlex.quote(f"{config.folder}/{study.name}")
+        runs = escape(shlex.quote(f"{config.folder}/{study.name}"))
         return [f"tracking={tracker}: `gfcr upload {runs}` brings it to MLflow and its leaderboard"]
     try:
         board, where = report_study(study)

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from rich.markup import escape
+
 from gfcr import config, registry
 from gfcr.certificate.certify import recertify
 from gfcr.commands import Outcome
@@ -52,7 +54,7 @@ def run(options: argparse.Namespace) -> Outcome:
     lines += [f"{study}: {page}" for study, page in pages.items()]
     lines += [f"not uploaded: {why}" for why in skipped.values()]
     data = {"uploaded": uploaded, "pages": pages, "skipped": skipped}
-    return Outcome(data=data, text="\n".join(lines), code=1 if skipped else 0)
+    return Outcome(data=data, text=escape("\n".join(lines)), code=1 if skipped else 0)
 
 
 def _tracked(folder: Path) -> Mlflow:

@@ -67,10 +67,14 @@ def test_run_prints_one_json_object(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_same_command_again_reports_the_finished_run(tmp_path: Path) -> None:
-    first = json.loads(gfcr("run", _file(tmp_path), "--json").stdout)
-    again = gfcr("run", _file(tmp_path), "--json")
+    old = tmp_path / "[old]"
+    old.mkdir()
+    file = _file(old)
+    first = json.loads(gfcr("run", file, "--json").stdout)
+    again = gfcr("run", file, "--json")
     assert json.loads(again.stdout) == first and "already finished" in again.stderr
-    fresh = json.loads(gfcr("run", _file(tmp_path), "--json", "--fresh").stdout)
+    assert gfcr("run", file).stdout.endswith(f"run folder: {first['folder']}\n")
+    fresh = json.loads(gfcr("run", file, "--json", "--fresh").stdout)
     assert fresh["tokens"] == first["tokens"] and fresh["wall_s"] != first["wall_s"]
 
 
