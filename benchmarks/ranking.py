@@ -196,8 +196,9 @@ def winner_agreement(recorded: Recorded, *, resamples: int) -> float:
 
 
 def ends(curves: Curves) -> dict[str, float]:
-    """Each arm's mean score at the end."""
-    return {arm: fmean(c[-1][3] for c in by_seed.values()) for arm, by_seed in curves.items()}
+    """Each arm's mean score at the end, without what rounding adds to sums."""
+    scores = {arm: [c[-1][3] for c in by_seed.values()] for arm, by_seed in curves.items()}
+    return {arm: round(fmean(own), 12) for arm, own in scores.items()}
 
 
 @final
