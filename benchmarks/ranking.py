@@ -7,6 +7,7 @@ resample, run to its end, says which arm wins; the rule has kept it or not.
 """
 
 import importlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -82,7 +83,7 @@ def read(records: Sequence[RunRecord], *, baseline: str | None = None) -> Record
     """Reads the curves of one study's runs, over the seeds that all arms have finished.
 
     Raises:
-        ConfigError: fewer than 3 arms or 2 such seeds, or runs of several studies.
+        ConfigError: fewer than 3 arms or 2 such seeds, or runs of several studies or specs.
     """
     studies = sorted({r.study for r in records})
     if len(studies) != 1:
@@ -97,6 +98,13 @@ def read(records: Sequence[RunRecord], *, baseline: str | None = None) -> Record
             found.setdefault(run.arm, {})[run.seed] = curve
         else:
             out.append(f"{run.arm}/{run.seed}: {run.status}, {len(curve)} evaluations")
+    ended = {(r.arm, r.tags.get("gfcr.spec_hash")) for r in records if r.status == "finished"}
+    specs = Counter(arm for arm, _ in ended)
+    if mixed := [arm for arm in specs if specs[arm] > 1]:
+        raise ConfigError(
+            f"study {studies[0]}: {', '.join(sorted(mixed))} has finished runs of several specs: "
+            "give the study's YAML file, whose own runs are read."
+        )
     shared = set[int].intersection(*(set(c) for c in found.values())) if found else set[int]()
     if len(found) < 3 or len(shared) < 2:
         raise ConfigError(
@@ -188,8 +196,9 @@ def winner_agreement(recorded: Recorded, *, resamples: int) -> float:
 
 
 def ends(curves: Curves) -> dict[str, float]:
-    """Each arm's mean score at the end."""
-    return {arm: fmean(c[-1][3] for c in by_seed.values()) for arm, by_seed in curves.items()}
+    """Each arm's mean score at the end, without what rounding adds to sums."""
+    scores = {arm: [c[-1][3] for c in by_seed.values()] for arm, by_seed in curves.items()}
+    return {arm: round(fmean(own), 12) for arm, own in scores.items()}
 
 
 @final

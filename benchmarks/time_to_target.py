@@ -9,19 +9,19 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from math import exp, inf, log
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any, TypeAlias
 
 from benchmarks import stock_trl
+from benchmarks.limits import ratio_limits
 from gfcr import config as configs
 from gfcr import experiment
 from gfcr.errors import ConfigError
 from gfcr.launch.base import Job
 from gfcr.launch.local import Local
 from gfcr.process.worker import Worker, no_answer
-from gfcr.stats import UNBOUNDED, Interval, mean_interval
+from gfcr.stats import Interval
 from gfcr.sweep.study import Study, Trial
 from gfcr.tracking.curve import Point, floored, reached
 from gfcr.tracking.folder import RunFolder
@@ -58,7 +58,7 @@ class Measured:
 class Ratio:
     """An arm's cost over stock TRL's: geometric mean over seeds, with its 95 % t interval of logs.
 
-    The interval is from 0 to infinity where there is one ratio, or too few are all equal.
+    Its limits are NaN where there is one ratio, and 0 and infinity where too few are all equal.
     `bound` where stock TRL was not there under some seed: its cost at its end stands for it, and
     the true ratio is smaller.
     """
@@ -178,17 +178,11 @@ def ratio(arm: Measured, *, over: Measured, of: Callable[[Spent], float]) -> Rat
     seeds = [seed for seed in arm.spent if seed in over.spent]
     by_seed = {s: of(arm.spent[s]) / of(over.spent[s]) for s in seeds if arm.spent[s].there}
     whole = len(by_seed) == len({*arm.spent, *arm.failed, *over.failed})
-    logs = _mean([log(r) for r in by_seed.values()]) if whole else None
     return Ratio(
-        interval=logs and Interval(value=exp(logs.value), low=exp(logs.low), high=exp(logs.high)),
+        interval=Interval(**ratio_limits([*by_seed.values()])) if whole else None,
         by_seed=by_seed,
         bound=any(not over.spent[seed].there for seed in by_seed),
     )
-
-
-def _mean(values: Sequence[float]) -> Interval:
-    unknown = Interval(value=values[0], low=-inf, high=inf)
-    return mean_interval(values, bounds=UNBOUNDED) or unknown
 
 
 def typical(measured: Measured) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from gfcr.process import streams
 from gfcr.process.environment import settle
 from gfcr.process.launched import place
 from gfcr.process.signals import Interrupted, interruptible
+from gfcr.shown.text import plain
 
 _RESUMED = ("run", "sweep", "demo", "bench", "regime", "claims")
 """Commands that go on where they were stopped."""
@@ -82,7 +83,7 @@ def _answer(outcome: Outcome, *, options: argparse.Namespace, stdout: TextIO) ->
         OSError: it cannot be written.
     """
     if options.json:
-        print(json.dumps(outcome.data, default=str), file=stdout)
+        print(json.dumps(plain(outcome.data), default=str), file=stdout)
     elif outcome.plain is not None:
         print(outcome.plain.rstrip("\n"), file=stdout)
     elif outcome.text is not None:

@@ -69,7 +69,7 @@ class Entry:
         return place
 
     def _readme(self) -> str:
-        arm = next(iter(self.experiments))
+        arm, first = next(iter(self.experiments.items()))
         content = self.content
         accepted = "".join(
             f"- Accepted by the submitter: {markdown(text)}.\n" for text in content["accepted"]
@@ -80,7 +80,8 @@ class Entry:
         return (
             f"# {self.name}\n\nStudy `{content['study']}`, task {task}, model "
             f"{model}, commit {commit}.\n\n{self.table}{accepted}\n"
-            f"Run a row again, with any of its seeds:\n\n```bash\ngfcr run {file} seed=0\n"
+            f"Run a row again, with any of its seeds:\n\n```bash\n"
+            f"gfcr run {file} seed={first['seed']}\n"
             f"```\n\n"
             f"`entry.json` holds specs, scores by seed, costs and versions; its hash is "
             f"`{content['hash'][:12]}`.\n"

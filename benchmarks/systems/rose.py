@@ -11,6 +11,7 @@ from benchmarks.rose.trace import Trace
 from benchmarks.simulation.lengths import Lognormal
 from benchmarks.systems.coserving import ARMS, Arm, Found, Workload, calibrated, simulate
 from gfcr.cluster.slack import Admission, Objectives
+from gfcr.errors import ConfigError
 from gfcr.speculation.cost import PassCost
 from gfcr.values.ranges import Checked, Count, Positive
 
@@ -62,8 +63,14 @@ def rows(scene: Scene, *, seeds: int) -> list[Row]:
 def _workload(scene: Scene, *, seed: int) -> Workload:
     cost = PassCost(base_s=scene.base_ms / 1e3, token_s=scene.token_ms / 1e3)
     own = Objectives(ttft_s=1.0, tpot_s=1.0)
+    arrivals = Trace(seconds=scene.seconds, rate=scene.rate, seed=seed).arrivals()
+    if not any(arrival.output > 1 for arrival in arrivals):
+        raise ConfigError(
+            f"--rate {scene.rate:g} and --seconds {scene.seconds:g} give trace {seed} no request "
+            "of two tokens, by whose latencies budgets are set: raise one of them."
+        )
     return Workload(
-        arrivals=Trace(seconds=scene.seconds, rate=scene.rate, seed=seed).arrivals(),
+        arrivals=arrivals,
         seconds=scene.seconds,
         admission=Admission(objectives=own, cost=cost, chunk=256),
         blocks=scene.blocks,

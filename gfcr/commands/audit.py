@@ -5,6 +5,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.markup import escape
+
 from gfcr.commands import ENGINE, Outcome, engine_changes, within
 from gfcr.values.ranges import Count, Large, Seed
 
@@ -92,5 +94,5 @@ def _outcome(found: "list[Certificate]", *, files: list[Path]) -> Outcome:
         "versions": dict(found[0].versions) if found else {},
     }
     where = f"certificates: {', '.join(map(str, files))}"
-    text = [audit_table(cells), f"{overall}; {where}"]
+    text = [audit_table(cells), escape(f"{overall}; {where}")]
     return Outcome(data=data, text=text, code=0 if overall is Verdict.LOSSLESS else 1)

@@ -4,6 +4,8 @@ import argparse
 from importlib.util import find_spec
 from pathlib import Path
 
+from rich.markup import escape
+
 from gfcr import sweep
 from gfcr.commands import Outcome
 from gfcr.commands.reported import report_study
@@ -35,7 +37,7 @@ def run(options: argparse.Namespace) -> Outcome:
     ends = run_study(study, fresh=options.fresh)
     board, words = report_study(study)
     failed = [e for e in ends if e.status == "failed"]
-    errors = [f"[red]{e.trial.name} failed[/]: {e.result.get('error')}" for e in failed]
+    errors = [f"[red]{e.trial.name} failed[/]: {escape(str(e.problem))}" for e in failed]
     data = {**data_of(study, ends=ends), "leaderboard": leaderboard.to_dict(board)}
     return Outcome(
         data=data,

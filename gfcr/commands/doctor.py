@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> Outcome:
     data: list[dict[str, Any]] = [{"run": g, **asdict(d)} for g, d in found.items()]
     text = [_text(given, diagnosis) for given, diagnosis in found.items()]
     if options.plot is not None:
-        text.append(f"wrote {_draw(folders[0], path=options.plot)}")
+        text.append(f"wrote {escape(str(_draw(folders[0], path=options.plot)))}")
     sick = any(diagnosis.findings for diagnosis in found.values())
     return Outcome(data=data, text="\n\n".join(text), code=int(sick))
 

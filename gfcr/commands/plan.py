@@ -11,8 +11,6 @@ from gfcr.shown.table import Column, Table
 from gfcr.shown.text import plain
 from gfcr.values.ranges import Fraction, Positive, Share
 
-_VERDICT = {True: "fits", False: "too much"}
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("study", help="path of a study's YAML file; with --memory an experiment's")
@@ -71,11 +69,16 @@ def _memory(options: argparse.Namespace) -> Outcome:
     def part(name: str) -> Column[Fit]:
         return Column(name, lambda fit: fit.bytes[name] / GIB, ".1f")
 
+    def verdict(fit: Fit) -> str:
+        if found.cached < found.longest:  # the engine refuses to start
+            return "no cache"
+        return "fits" if fit.most <= found.gpu else "too much"
+
     columns: list[Column[Fit]] = [
         Column("trainer", lambda fit: "LoRA" if fit.lora else "full", words=True),
         Column("engine", lambda fit: "sleeps" if fit.sleeps else "stays", words=True),
         *map(part, found.fits[0].bytes),
-        Column(f"of {found.gpu / GIB:g}", lambda fit: _VERDICT[fit.most <= found.gpu], words=True),
+        Column(f"of {found.gpu / GIB:g}", verdict, words=True),
     ]
     title = f"{loaded.model}, {found.parameters / 1e6:,.0f} million parameters, GiB"
     told = (

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from rich.markup import escape
+
 from gfcr import sweep
 from gfcr.commands.leaderboard import asked_by
 
@@ -18,7 +20,7 @@ def report_study(study: sweep.Study) -> "tuple[Leaderboard, str]":
     """Ranks a study that is tracked in MLflow, and writes the report to its folder and its store.
 
     Returns:
-        The leaderboard, and a text that says where the report and MLflow's page are.
+        The leaderboard, and a markup text that says where the report and MLflow's page are.
 
     Raises:
         GfcrError: the store cannot be read or written to, or has nothing to rank.
@@ -31,7 +33,7 @@ def report_study(study: sweep.Study) -> "tuple[Leaderboard, str]":
     html = Path(first.folder) / study.name / "leaderboard.html"
     page = keep(board, uri=uri, experiment=first.tracking.get("experiment"), html=html)
     served = "" if uri.startswith("http") else f" (mlflow ui --backend-store-uri {uri})"
-    return board, f"HTML report: {html}\nMLflow: {page}{served}"
+    return board, escape(f"HTML report: {html}\nMLflow: {page}{served}")
 
 
 def keep(board: "Leaderboard", *, uri: str, html: Path, experiment: str | None = None) -> str:

@@ -7,6 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from rich.markup import escape
+
 from gfcr import config
 from gfcr.commands import Outcome, add_start, within
 from gfcr.commands.display import RunDisplay
@@ -90,5 +92,5 @@ def _text(result: dict[str, Any]) -> str:
         f"[bold]{after:.3f}[/] in {result['updates']} updates, {result['wall_s']:.0f} s\n"
         f"{said if other else ''}tokens: {bins}\n"
         f"{result['rollout_tokens_per_s']:.0f} rollout tokens/s, generation share "
-        f"{result['r_gen']:.0%}\nrun folder: {result['folder']}"
+        f"{result['r_gen']:.0%}\nrun folder: {escape(result['folder'])}"
     )

@@ -46,7 +46,9 @@ def run(options: argparse.Namespace) -> Outcome:
         for arm, changes in levels_of(key, values, where=options.study).items():
             made = merging.merge(now, changes)
             tell_dropped(options.study, now=made, was=now, arm=f"{key}={arm}: ")
-    chosen = study if options.arms is None else study.only(options.arms.split(","))
+    asked = options.arms or ""
+    arms = [asked] if asked in study.arms else asked.split(",")  # a name may have commas
+    chosen = study if options.arms is None else study.only(arms)
     chosen = replace(chosen, accept_data=options.accept == "data")
     if options.dry_run:
         return _rehearsed(chosen, fresh=options.fresh)
@@ -112,7 +114,7 @@ def _reported(study: sweep.Study, *, ends: list[sweep.TrialEnd]) -> list[Any]:
         return []
     config = study.trials[0].config
     if (tracker := config.tracking["name"]) != "mlflow":
-        runs = shlex.quote(f"{config.folder}/{study.name}")
+        runs = escape(shlex.quote(f"{config.folder}/{study.name}"))
         return [f"tracking={tracker}: `gfcr upload {runs}` brings it to MLflow and its leaderboard"]
     try:
         board, where = report_study(study)

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from rich.markup import escape
+
 from gfcr import config, registry
 from gfcr.certificate.certify import recertify
 from gfcr.commands import Outcome
@@ -52,7 +54,7 @@ def run(options: argparse.Namespace) -> Outcome:
     lines += [f"{study}: {page}" for study, page in pages.items()]
     lines += [f"not uploaded: {why}" for why in skipped.values()]
     data = {"uploaded": uploaded, "pages": pages, "skipped": skipped}
-    return Outcome(data=data, text="\n".join(lines), code=1 if skipped else 0)
+    return Outcome(data=data, text=escape("\n".join(lines)), code=1 if skipped else 0)
 
 
 def _tracked(folder: Path) -> Mlflow:
@@ -69,12 +71,16 @@ def _tracked(folder: Path) -> Mlflow:
 
 
 def _reported(experiments: Mapping[str, str | None], *, uri: str) -> dict[str, str]:
-    """Stores each study's report with its runs; returns MLflow's page of each study."""
+    """Stores each study's report with its runs; returns MLflow's page of each that has one."""
     from gfcr import leaderboard
 
     pages: dict[str, str] = {}
     for study, experiment in sorted(experiments.items()):
-        board = leaderboard.build(uri, study=study)
+        try:
+            board = leaderboard.build(uri, study=study)
+        except ConfigError as error:  # as of an arm alone, whose baseline is not there yet
+            print(f"gfcr: {study} has no leaderboard: {error}", file=sys.stderr)
+            continue
         if board.rows:
             with TemporaryDirectory() as folder:
                 pages[study] = keep(

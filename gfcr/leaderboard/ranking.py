@@ -177,15 +177,16 @@ def _ordered(rows: Sequence[Row]) -> list[Row]:
 
     Arms of equal score have the same rank.
     """
-    by_score = sorted(rows, key=lambda row: (row.rank is None, -row.score.floor, row.arm))
+    floors = {row.arm: round(row.score.floor, 12) for row in rows}  # sums differ by rounding
+    by_score = sorted(rows, key=lambda row: (row.rank is None, -floors[row.arm], row.arm))
     points = {
-        row.arm: (row.score.floor, row.cost.rollout_tokens, row.cost.wall_s)
+        row.arm: (floors[row.arm], row.cost.rollout_tokens, row.cost.wall_s)
         for row in rows
         if row.rank is not None and not (row.versus and row.versus.verdict == "worse")
     }
     fronts, off = pareto(points), Pareto(tokens=False, seconds=False)
-    scores = [row.score.floor for row in by_score]
-    ranks = [None if r.rank is None else scores.index(r.score.floor) + 1 for r in by_score]
+    scores = [floors[row.arm] for row in by_score]
+    ranks = [None if r.rank is None else scores.index(floors[r.arm]) + 1 for r in by_score]
     return [
         replace(row, rank=rank, pareto=fronts.get(row.arm, off))
         for row, rank in zip(by_score, ranks, strict=True)

@@ -65,7 +65,7 @@ class Halving(StoppingRule):
 
     def give_up(self, scores: Scores) -> dict[str, str]:
         paired = judged(scores)
-        means = {arm: fmean(own) for arm, own in paired.items()}
+        means = {arm: round(fmean(own), 12) for arm, own in paired.items()}  # sums have errors
         best = sorted(means.values(), reverse=True)[: max(1, len(means) // self.factor)]
         return {
             arm: f"mean {mean:.4g} over {len(paired[arm])} seed(s), the best 1/{self.factor} of "

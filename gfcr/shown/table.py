@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 _GAP = 2
 """Columns of a terminal between two of the table."""
-_FOLDED = 10
-"""Columns of a terminal that words have at least where they are folded."""
+_FOLDED = 12
+"""Columns of a terminal that words have at least where they are folded: a verdict stays whole."""
 
 
 @final

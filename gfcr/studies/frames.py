@@ -26,7 +26,10 @@ COLUMNS = (
 
 
 def runs_frame(study: Study) -> "DataFrame":
-    """Returns one row per run: arm, seed, levels, status, scores, costs, `tokens/<bin>`, folder."""
+    """Returns one row per run: arm, seed, levels, status, scores, costs, `tokens/<bin>`, folder.
+
+    The levels of a factor whose name is another column's are in `level/<factor>`.
+    """
     return _frame(run_rows(study))
 
 
@@ -131,10 +134,9 @@ def _run_row(trial: Trial, *, study: Study) -> dict[str, Any]:
     # A run that was resumed has the result of the time before until it ends.
     status = RunFolder(trial.folder).status or result.get("status") or "waiting"
     kept = ("strategy", "updates", "wall_s", "forward_passes", "rollout_tokens_per_s", "r_gen")
-    return {
+    row = {
         "arm": trial.config.name,
         "seed": trial.config.seed,
-        **study.levels.get(trial.config.name, {}),
         "status": status,
         "score_before": heldout.get("before", {}).get("accuracy"),
         "score": heldout.get("after", {}).get("accuracy"),
@@ -144,6 +146,9 @@ def _run_row(trial: Trial, *, study: Study) -> dict[str, Any]:
         "error": None if status == "running" else result.get("error"),
         "folder": str(trial.folder),
     }
+    of_arm = study.levels.get(trial.config.name, {})
+    levels = {f"level/{name}" if name in row else name: level for name, level in of_arm.items()}
+    return {"arm": row["arm"], "seed": row["seed"], **levels, **row}
 
 
 def _lines(study: Study) -> dict[str, list[MetricLine]]:

@@ -36,7 +36,7 @@ def draw(curves: "DataFrame", *, board: Leaderboard, baseline: str, metric: str)
     figure, axes = pyplot.subplots(2, 2, figsize=(11, 7), layout="constrained")
     for axis, by in zip(axes.flat, _AXES, strict=False):
         draw_curves(curves, metric=metric, baseline=baseline, by=by, ax=axis)
-    axes[0, 0].legend()
+    axes[0, 0].legend(handles=axes[0, 0].lines)  # those given are shown whatever they are called
     _ledger(axes[1, 1], board)
     # A notebook shows what the cell returns; an open figure would be shown twice.
     pyplot.close(figure)

@@ -41,5 +41,6 @@ def reached(points: Sequence[Point], *, target: float) -> Point | None:
 
     One of many may be there by luck. The last one, by which nothing is won, counts by itself.
     """
+    least = target - 1e-12 * abs(target)  # the mean of equal scores may be above them by rounding
     pairs = zip(points, [*points[1:], *points[-1:]], strict=True)
-    return next((a for a, b in pairs if min(a[3], (a[3] + b[3]) / 2) >= target), None)
+    return next((a for a, b in pairs if min(a[3], (a[3] + b[3]) / 2) >= least), None)

@@ -150,14 +150,18 @@ def test_want_of_room_is_told_from_other_faults(tmp_path):
             read_runs(other)
 
 
-def test_a_damaged_run_is_told_and_the_others_are_uploaded(tmp_path):
+def test_a_damaged_run_is_told_and_the_others_are_uploaded(tmp_path, capfd):
     uri = stores.sqlite(tmp_path)
-    runs = [write_run(tmp_path / n, make_card(seed=s)) for s, n in enumerate(("a", "b"))]
+    cards = [make_card(seed=seed) for seed in range(2)]
+    cards[1].tags["gfcr.baseline"] = "dapo"
+    runs = [write_run(tmp_path / n, card) for n, card in zip("ab", cards, strict=True)]
     file = runs[0].updates[1]
     file.write_bytes(file.read_bytes()[:-20])
     sent = upload.run(Namespace(folders=[tmp_path], uri=uri))
     assert sent.code == 1 and [*sent.data["uploaded"]] == [str(runs[1].path)]
     assert str(file) in sent.data["skipped"][str(runs[0].path)]
+    assert sent.data["pages"] == {}, "the baseline is not there yet, and nothing to compare with"
+    assert "no leaderboard: unknown baseline arm 'dapo'" in capfd.readouterr().err
 
 
 def test_a_store_that_is_back_at_the_end_has_the_whole_run_and_that_is_said(

@@ -618,8 +618,9 @@ def test_names_of_points_do_not_cover_each_other(page):
 
 
 def test_the_page_says_what_is_ranked_and_that_nothing_is(browser, tmp_path):
-    def lead(runs):
-        browser.get(report.write(leaderboard.rank(runs), path=tmp_path / "lead.html").as_uri())
+    def lead(runs, **kwargs):
+        board = leaderboard.rank(runs, **kwargs)
+        browser.get(report.write(board, path=tmp_path / "lead.html").as_uri())
         return browser.find_element("id", "lead").text
 
     assert "No run" in lead([])
@@ -634,4 +635,8 @@ def test_the_page_says_what_is_ranked_and_that_nothing_is(browser, tmp_path):
     told = lead(runs)
     assert told.startswith("sure has the highest held-out score, 0.700 with unscorable answers at")
     assert lead(runs[2:]).startswith("sure has the highest held-out score, 0.700, from 0.300")
+    assert lead(runs[1:]).startswith("Of the ranked arms, sure has the highest held-out score, ")
+    lead([replace(run, result=runs[2].result) for run in runs[::2]], baseline="sure")
+    (row,) = browser.find_elements("css selector", "#forest .row")
+    assert row.get_attribute("aria-label") == "lucky: 0.000 [−∞, ∞], inconclusive"  # noqa: RUF001
     assert browser.get_log("browser") == []

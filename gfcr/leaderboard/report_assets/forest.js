@@ -29,7 +29,8 @@ function forestRow(row, { to, box, narrow, width, y }) {
   const { delta } = row, line = narrow ? y + 12 : y;
   // An interval without limits goes through the whole chart.
   const [low, high] = [delta.low === null ? box.left : to(delta.low), delta.high === null ? box.right : to(delta.high)];
-  const number = `${signed(delta.value, 3)} [${signed(delta.low, 3)}, ${signed(delta.high, 3)}]`;
+  const limits = [delta.low === null ? "−∞" : signed(delta.low, 3), delta.high === null ? "∞" : signed(delta.high, 3)];
+  const number = `${signed(delta.value, 3)} [${limits.join(", ")}]`;
   const group = draw("g", { class: "row", tabindex: 0, role: "img", "aria-label": `${row.name}: ${number}, ${row.verdict}` });
   const bar = (from, until, wide) => group.append(draw("line", {
     x1: from, x2: until, y1: line, y2: line, stroke: row.color, "stroke-width": wide, "stroke-linecap": "butt",
@@ -43,7 +44,7 @@ function forestRow(row, { to, box, narrow, width, y }) {
   const told = narrow ? { x: width - 8, y: above, "text-anchor": "end" } : { x: box.right + 18, y: y + 4 };
   group.append(draw("text", { class: "figures", ...told },
     draw("tspan", {}, narrow ? `${signed(delta.value, 3)} ` : `${number}  `), draw("tspan", { class: `word ${row.verdict}` }, row.verdict)));
-  const rows = [["95 % interval", `${signed(delta.low, 3)} to ${signed(delta.high, 3)}`], ...row.told];
+  const rows = [["95 % interval", limits.join(" to ")], ...row.told];
   const show = () => showTip(`${row.name}: ${row.verdict}`, rows, group.ownerSVGElement, to(delta.value), line + 10);
   for (const way of ["pointerenter", "focus"]) group.addEventListener(way, show);
   for (const way of ["pointerleave", "blur"]) group.addEventListener(way, hideTip);
@@ -51,7 +52,6 @@ function forestRow(row, { to, box, narrow, width, y }) {
 }
 
 function signed(value, digits) {
-  if (value === null) return "∞";
   const text = digits ? Math.abs(value).toFixed(digits) : short(Math.abs(value));
   return Number(text) === 0 ? text : `${value < 0 ? "−" : "+"}${text}`;
 }

@@ -4,7 +4,8 @@ function lead() {
   if (!board.rows.length) return "No run of this study can be ranked yet.";
   const best = board.rows[0];
   const told = (verdict) => board.rows.filter((row) => row.verdict === verdict).length;
-  const of = best.rank === null ? "No arm can be ranked; " : "";
+  const whole = board.rows.every((row) => row.rank !== null);
+  const of = best.rank === null ? "No arm can be ranked; " : whole ? "" : "Of the ranked arms, ";
   const lost = board.rows.some((row) => row.unscorable);  // ranks go by the floor
   const score = lost ? `${fixed(best.score.floor)} with unscorable answers at the lowest reward` : fixed(best.score.value);
   const first = `${of}${best.arm} has the highest held-out score, ${score}, from ${fixed(best.before)} before training.`;

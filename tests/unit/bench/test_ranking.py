@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,7 @@ def records(
 
 
 RATES = tuple(np.linspace(0.01, 0.05, 12))
+TIED = (("a", (0.1, 0.5)), ("b", (0.2, 0.4)))
 
 
 def halving(first: int, factor: int) -> Any:
@@ -91,6 +93,8 @@ def test_of_arms_that_tie_any_one_is_the_winner() -> None:
     (race, *_) = ranking.races(recorded, rule=halving(5, 3), arms=13, resamples=1)
     assert race.kept and race.regret == 0
     assert ranking.winner_agreement(recorded, resamples=20) == 1
+    tied = {arm: {s: [(1, 1, 1, score)] for s, score in enumerate(own)} for arm, own in TIED}
+    assert len({*ranking.ends(tied).values()}) == 1, "their sums differ in a last digit"
 
 
 def test_restarts_are_paid_for() -> None:
@@ -195,6 +199,9 @@ def test_too_little_says_what_is_needed() -> None:
         ranking.read([])
     with pytest.raises(ConfigError, match="baseline='x'"):
         ranking.read(records(RATES), baseline="x")
+    again = replace(records(RATES)[7], tags={"gfcr.spec_hash": "another"})
+    with pytest.raises(ConfigError, match="study t: a01 has finished runs of several specs"):
+        ranking.read([*records(RATES), again])
     with pytest.raises(ConfigError, match="resamples=0"):
         measure(ranking.read(records(RATES)), resamples=0)
 

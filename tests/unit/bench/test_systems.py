@@ -185,6 +185,7 @@ def test_the_commands_answer(tmp_path: Path) -> None:
         (("--seed", "7", "jigsaw"), "--seed does not go with"),
         (("--updates", "3", "rose"), "--updates does not go with `gfcr simulate rose`"),
         (("rose", "--margin", "0.5"), "'0.5' is not allowed"),
+        (("rose", "--rate", "0.0001"), "--rate 0.0001 and --seconds 120 give trace 0 no"),
         (("jigsaw", "--depth", "9"), "an integer from 1 to 4"),
     ],
 )

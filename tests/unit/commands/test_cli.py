@@ -67,10 +67,14 @@ def test_run_prints_one_json_object(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_same_command_again_reports_the_finished_run(tmp_path: Path) -> None:
-    first = json.loads(gfcr("run", _file(tmp_path), "--json").stdout)
-    again = gfcr("run", _file(tmp_path), "--json")
+    old = tmp_path / "[old]"
+    old.mkdir()
+    file = _file(old)
+    first = json.loads(gfcr("run", file, "--json").stdout)
+    again = gfcr("run", file, "--json")
     assert json.loads(again.stdout) == first and "already finished" in again.stderr
-    fresh = json.loads(gfcr("run", _file(tmp_path), "--json", "--fresh").stdout)
+    assert gfcr("run", file).stdout.endswith(f"run folder: {first['folder']}\n")
+    fresh = json.loads(gfcr("run", file, "--json", "--fresh").stdout)
     assert fresh["tokens"] == first["tokens"] and fresh["wall_s"] != first["wall_s"]
 
 
@@ -189,12 +193,15 @@ def test_sweep_keeps_finished_trials(tmp_path: Path) -> None:
 def test_sweep_runs_the_arms_that_are_asked_for(tmp_path: Path) -> None:
     study = tmp_path / "study.yaml"
     arms = {name: {"strategy": name} for name in ("grpo", "rloo", "dr_grpo")}
+    arms |= {"a=1,b=2": {"strategy": "grpo"}}
     values = {**EXPERIMENT, "launcher": HERE, "folder": str(tmp_path / "runs"), "arms": arms}
     study.write_text(yaml.safe_dump(values, sort_keys=False))
     some = json.loads(gfcr("sweep", study, "--arms", "dr_grpo,grpo", "--json").stdout)
     assert [t["arm"] for t in some["trials"]] == ["grpo", "dr_grpo"]
     rest = json.loads(gfcr("sweep", study, "--json").stdout)
-    assert [t["status"] for t in rest["trials"]] == ["cached", "finished", "cached"]
+    assert [t["status"] for t in rest["trials"]] == ["cached", "finished", "cached", "finished"]
+    one = json.loads(gfcr("sweep", study, "--arms", "a=1,b=2", "--json").stdout)
+    assert [t["arm"] for t in one["trials"]] == ["a=1,b=2"]
     wrong = gfcr("sweep", study, "--arms", "grpo,rlo")
     assert wrong.returncode == 2 and "Did you mean 'rloo'?" in wrong.stderr
     halving = ("evaluation.every=1", "stopping={name: halving, first: 1, factor: 2}")

@@ -11,11 +11,12 @@ from gfcr.leaderboard import ArmSeed
 from gfcr.leaderboard.measure import scores_of
 from gfcr.stats import noise_floor
 from tests.certified import certified
-from tests.heldout import measured
-from tests.records import sound
+from tests.heldout import asked, measured
+from tests.records import held, sound
 from tests.studies import arm, only, run
 
 PLAN = {"gfcr.baseline": "a"}
+RAN = {"strategy": "grpo", "tokens": {"generated": 1}}
 
 
 def some(name, accuracy, *, seeds=3, prompts=4, tags=PLAN, **more):
@@ -58,6 +59,13 @@ def test_without_a_baseline_nothing_is_compared():
     )
     assert [(row.versus, row.to_target) for row in board.rows] == [(None, None)] * 2
     assert [row.rank for row in board.rows] == [1, 2]
+    thirds = [0.1, 0.2, 0.3]  # their sum is another from behind
+    alike = [
+        held(name, s, after=measured(dict(zip("pqr", own, strict=True))), asked=asked(3), **RAN)
+        for name, own in (("a", thirds), ("b", thirds[::-1]))
+        for s in range(2)
+    ]
+    assert [row.rank for row in leaderboard.rank(alike).rows] == [1, 1]
     assert leaderboard.rank(some("a", 0.5), target=0.4).rows[0].to_target.reached == 3
     assert leaderboard.rank([]).study == ""
 

@@ -3,7 +3,7 @@
 from math import isnan, nan
 
 from gfcr.leaderboard.rows import Pareto
-from gfcr.leaderboard.targets import pareto, to_target
+from gfcr.leaderboard.targets import end_of, pareto, to_target
 from tests.records import record
 
 
@@ -23,6 +23,10 @@ def test_a_target_is_reached_at_the_first_evaluation_at_it_and_never_counts_as_f
     assert all(map(isnan, (never.updates, never.tokens, never.seconds)))
     even = to_target([climbing(0.5), climbing(0.1, 0.5)], target=0.5, least=0.0)
     assert (even.reached, even.updates, even.tokens, even.seconds) == (2, 0.5, 50.0, 2.5)
+    alike = [climbing(0.1, 0.2)] * 3
+    above = end_of(alike, least=0.0)
+    assert above > 0.2, "a mean of equal scores, by rounding"
+    assert to_target(alike, target=above, least=0.0).reached == 3
 
 
 def test_of_seconds_that_some_seeds_lack_nothing_is_known():

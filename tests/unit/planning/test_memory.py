@@ -216,6 +216,9 @@ def test_the_example_of_the_documents_is_what_the_command_prints(
     assert [line.split() for line in block.splitlines()] == [
         line.split() for line in done.stdout.splitlines()
     ]
+    less = ("engine.gpu_memory_utilization=0.01", f"model={name}")
+    without = gfcr(command, ROOT / file, *options, *less, cwd=tmp_path).stdout
+    assert without.count("no cache") == 4 and "fits" not in without, "not one sequence has room"
 
 
 def test_a_machine_without_a_gpu_is_asked_for_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:

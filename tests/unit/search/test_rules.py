@@ -52,6 +52,8 @@ def test_halving_keeps_what_optuna_s_pruner_lets_pass_were_each_arm_the_last_to_
 
 def test_halving_stops_none_of_equal_arms() -> None:
     assert not Halving(first=1).give_up(scores(dict.fromkeys("abcdef", 0.5)))
+    by_rounding = {"a": {0: 0.1, 1: 0.5}, "b": {0: 0.2, 1: 0.4}}
+    assert not Halving(first=1, factor=2).give_up(by_rounding), "their sums differ in a last digit"
 
 
 def test_halving_compares_arms_on_the_seeds_of_those_that_have_most() -> None:

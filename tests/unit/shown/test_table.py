@@ -51,12 +51,14 @@ def test_a_narrow_terminal_leaves_spare_columns_out_and_cuts_nothing_off(width: 
 def test_a_figure_beside_words_is_whole_at_every_width(name: str) -> None:
     columns: tuple[Column[str], ...] = (
         Column("arm", lambda row: row, words=True),
+        Column("verdict", lambda row: "inconclusive", words=True),
         Column("n", lambda row: 12345.5, ".1f"),
     )
-    for width in range(16, 50):
+    for width in range(21, 60):
         console = Console(width=width, record=True, file=io.StringIO())
         console.print(Table(rows=[name], columns=columns))
-        assert "12345.5" in console.export_text(), width
+        text = console.export_text()
+        assert "12345.5" in text and "inconclusive" in text, width
 
 
 WIDE: tuple[Column[str], ...] = (

@@ -13,7 +13,7 @@ from gfcr import config
 from gfcr.code import optional
 from gfcr.errors import ConfigError, GfcrError
 from gfcr.shown.palette import BASELINE, arm_looks
-from gfcr.studies import StudyHandle, opened, over_seeds
+from gfcr.studies import StudyHandle, opened, over_seeds, plots
 from gfcr.tracking.folder import RunFolder
 from tests.launchers import HERE
 
@@ -126,6 +126,14 @@ def test_the_figure_has_a_line_and_a_band_for_each_arm(study: StudyHandle) -> No
         assert drawn["small"].get_linewidth() > drawn["large"].get_linewidth()
     labels = {t.get_text() for t in figure.axes[3].get_legend().get_texts()}
     assert {"trained", "evaluation"} <= labels
+    curves = study.curves().replace({"arm": {"large": "_large"}})
+    told: dict[str, Any] = {
+        "board": study.leaderboard(),
+        "baseline": "small",
+        "metric": config.HELDOUT,
+    }
+    legend = plots.draw(curves, **told).axes[0].get_legend()
+    assert {t.get_text() for t in legend.get_texts()} == {"small", "_large"}
 
 
 def test_a_metric_goes_on_axes_of_one_s_own(study: StudyHandle) -> None:
@@ -286,9 +294,12 @@ def test_factors_are_columns_of_the_frame(folder: Path) -> None:
     factors = {
         "size": {"s": {"group_size": 2}, "l": {}},
         "gate": {"no": {}, "yes": {"filters": {}}},
+        "status": {"new": {}, "old": {"controls": {}}},
     }
     frame = gfcr.study(base=folder / "base.yaml", study="f", factors=factors).frame()
-    assert list(frame["size"] + "+" + frame["gate"]) == list(frame["arm"])
+    levels = ["size", "gate", "level/status"]
+    assert list(frame.columns[:5]) == ["arm", "seed", *levels]
+    assert list(frame[levels].agg("+".join, axis=1)) == list(frame["arm"])
     assert set(frame["status"]) == {"waiting"}
 
 
