@@ -208,7 +208,8 @@ def _result(
     resolved: Resolved, *, source: RunSource, pipeline: Pipeline, trained: TrainResult
 ) -> dict[str, Any]:
     memory = source.memory
-    stopped_by = source.spent()  # before the last evaluation takes seconds
+    # Before the last evaluation takes seconds; and what is made ahead is still learned from.
+    stopped_by = None if source.is_ahead else source.spent()
     if not memory.curve or memory.curve[-1][0] != trained.updates:
         source.evaluate(update=trained.updates)
     totals = memory.totals
