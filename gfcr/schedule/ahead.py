@@ -228,7 +228,8 @@ class Ahead:
 
     def _check_end(self) -> None:
         began = time.perf_counter()
-        self._ended = self._ended or not self._work.goes_on()
+        # It evaluates what is loaded after the end, too.
+        self._ended = not self._work.goes_on() or self._ended
         self._aside_s += time.perf_counter() - began
 
     def _turn(self) -> bool:
