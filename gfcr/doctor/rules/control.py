@@ -64,12 +64,14 @@ def _taught(spec: Spec) -> tuple[str, ...]:
 
 
 def _beside(spec: Spec) -> tuple[str, ...]:
-    return () if "size" in spec["engine"] else ("engine.name=vllm_server",)
+    return ("engine.name=vllm_server",) if spec["engine"]["name"] == "vllm" else ()
 
 
 def _more_servers(spec: Spec) -> tuple[str, ...]:
-    size = spec["engine"].get("size")
-    return (f"engine.size={2 * size}" if size else "engine={name: pool, size: 2}",)
+    own = spec["engine"]
+    if own["name"] == "pool":
+        return (f"engine.size={2 * own['size']}",)
+    return ("engine={name: pool, size: 2}",) if own["name"].startswith("vllm") else ()
 
 
 def _further_ahead(spec: Spec) -> tuple[str, ...]:

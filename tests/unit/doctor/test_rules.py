@@ -219,7 +219,8 @@ def test_levers_go_on_from_what_an_experiment_has() -> None:
     pool = ("engine={name: pool, size: 4}", "schedule={name: async, staleness: 3}")
     more = given("starved_trainer", *pool)
     assert {"engine.size=8", "schedule={name: async, staleness: 6}"} <= more
-    assert not any("name=vllm_server" in o for o in more), "one server for four"
+    rose = given("starved_trainer", "engine={name: rose, gate: g}")
+    assert not any("engine" in o for o in more - {"engine.size=8"} | rose), "they are servers"
     assert "strategy.order.filters=[soft_overlong]" in given("truncation")
     judge = "strategy.controls.judge.judge={name: endpoint, model: m, temperature: 0.7}"
     assert given("judge_flips", judge) >= {"strategy.controls.judge.judge.temperature=0.0"}
