@@ -59,28 +59,18 @@ def _steered(spec: Spec) -> tuple[str, ...]:
 
 def _taught(spec: Spec) -> tuple[str, ...]:
     own = spec["strategy"]["drafter"]
-    taught = {**own, "name": "online"}
-    return (f"strategy.drafter={inline(taught)}",) if own["name"] == "draft_model" else ()
+    taught = inline({**own, "name": "online"})
+    return (f"strategy.drafter={taught}",) if own["name"] == "draft_model" else ()
 
 
-def _beside(spec: Spec) -> tuple[str, ...]:
-    return ("engine.name=vllm_server",) if spec["engine"]["name"] == "vllm" else ()
-
-
-def _more_servers(spec: Spec) -> tuple[str, ...]:
-    own = spec["engine"]
-    if own["name"] == "pool":
-        return (f"engine.size={2 * own['size']}",)
-    return ("engine={name: pool, size: 2}",) if own["name"].startswith("vllm") else ()
+def _served(spec: Spec) -> tuple[str, ...]:
+    served = {"vllm": "engine.name=vllm_server", "vllm_server": "engine={name: pool, size: 2}"}
+    return (served[name],) if (name := spec["engine"]["name"]) in served else ()
 
 
 def _further_ahead(spec: Spec) -> tuple[str, ...]:
     staleness = 2 * spec.get("schedule", {}).get("staleness", 1)
     return (f"schedule={{name: async, staleness: {staleness}}}",)
-
-
-def _warmer(spec: Spec) -> tuple[str, ...]:
-    return ("sampling.temperature=1.0",) if spec["sampling"]["temperature"] < 1 else ()
 
 
 def _not_in_flight(history: History) -> float | None:
@@ -172,7 +162,7 @@ RULES: Final = (
         limit=0.7,
         metrics=("train/entropy",),
         advice={
-            _warmer: "samples the policy as it is",
+            scaled("sampling.temperature", by=1, least=1.0): "samples the policy as it is",
             (
                 "strategy.controls.entropy_temperature={name: entropy_temperature}",
                 "strategy.correction=truncated",
@@ -244,8 +234,8 @@ RULES: Final = (
         limit=0.3,
         metrics=("time/exposed_s", "time/step_s"),
         advice={
-            _beside: "samples beside the trainer, not in turn with it",
-            _more_servers: "more servers sample",
+            _served: "servers sample beside the trainer, not in turn with it",
+            scaled("engine.size", by=2): "more servers sample",
             "strategy.drafter=suffix": "speculation: several tokens of a rollout a pass",
             _further_ahead: "a long rollout holds up one batch of several",
             "schedule=sync": "rollouts of the policy that learns from them",
@@ -264,9 +254,7 @@ RULES: Final = (
         limit=0.7,
         metrics=("engine/forward_passes", "length/all/p99", "length/all/p50"),
         advice={
-            scaled(
-                "strategy.controls.refill.oversample", by=2
-            ): "replacements are begun in one round",
+            scaled("strategy.controls.refill.oversample", by=2): "all replacements in one round",
             (
                 "strategy.controls.oversample={name: oversample, factor: 2.0}",
                 "strategy.replays.partial_rollouts={name: partial_rollouts}",
