@@ -48,7 +48,9 @@ def test_a_folder_of_models_that_lacks_one_is_refused(
         models.resolve("demo")
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1")
-    with pytest.raises(ConfigError, match=r"model\.safetensors is no file of weights .*git lfs pull"):
+    with pytest.raises(
+        ConfigError, match=r"model\.safetensors is no file of weights .*git lfs pull"
+    ):
         models.here(tmp_path)
 
 
