@@ -106,8 +106,7 @@ def _check_weights(file: Path, *, of: str) -> None:
 
     opened: Any = safetensors.safe_open  # partially typed
     try:
-        with opened(file, framework="numpy"):
-            pass
+        opened(file, framework="numpy")
     except (safetensors.SafetensorError, OSError) as error:
         raise ConfigError(
             f"model={of}: {file.name} is no file of weights ({error}). Save or download the model "

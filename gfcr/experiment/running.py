@@ -209,7 +209,8 @@ def _result(
 ) -> dict[str, Any]:
     memory = source.memory
     # Before the last evaluation takes seconds; and what is made ahead is still learned from.
-    stopped_by = None if source.is_ahead else source.spent()
+    ahead = pipeline.step > trained.updates or pipeline.making.opened
+    stopped_by = None if ahead else source.spent()
     if not memory.curve or memory.curve[-1][0] != trained.updates:
         source.evaluate(update=trained.updates)
     totals = memory.totals

@@ -223,11 +223,6 @@ class RunSource(Work):
     def paused(self) -> bool:
         return self._is_paused
 
-    @property
-    def is_ahead(self) -> bool:
-        """Whether there are batches, made or in the making, that nothing was learned from yet."""
-        return bool(self._made or self.pipeline.making.opened)
-
     def evaluate(self, *, update: int) -> Heldout:
         """Measures the held-out reward of the engine's policy and adds a point to the curve."""
         lease.enter("evaluate")

@@ -128,9 +128,7 @@ RULES: Final = (
         limit=0.1,
         metrics=("reward/all", HELDOUT),
         advice={
-            scaled(
-                "trainer.beta", by=2, least=0.04
-            ): "a KL term holds the policy near to where it began",
+            scaled("trainer.beta", by=2, least=0.04): "a KL term holds the policy near its start",
             scaled("prompts", by=2): "more prompts in an update, each of which weighs less",
             scaled("trainer.learning_rate", by=0.1): "smaller steps, of which fewer are lost",
         },

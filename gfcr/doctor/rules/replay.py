@@ -20,9 +20,7 @@ RULES: Final = (
         metrics=("rollouts/replayed", "rollouts/trained"),
         advice={
             "strategy.replays.group_replay.reuses=1": "each group comes back once",
-            scaled(
-                "strategy.replays.group_replay.cooldown", by=2, least=4
-            ): "a group rests between two uses",
+            scaled("strategy.replays.group_replay.cooldown", by=2, least=4): "groups rest longer",
             "strategy.replays.repo.num=1": "fewer recalled rollouts for each fresh one",
         },
     ),
@@ -43,9 +41,7 @@ RULES: Final = (
         limit=0.7,
         metrics=tuple(f"{part}/{name}" for part in _PROPOSERS for name in (*_WASTED, *_WANTED)),
         advice={
-            scaled(
-                "strategy.replays.proposals.references", by=2
-            ): "shows more problems to differ from",
+            scaled("strategy.replays.proposals.references", by=2): "shows more to differ from",
             **dict.fromkeys(
                 (scaled(f"strategy.{part}.samples", by=2) for part in _PROPOSERS),
                 "rare answers are seen: fewer problems pass for all or nothing",
