@@ -88,6 +88,8 @@ def _local(given: str) -> Path | None:
                 f"model={given}: the folder has no config.json, so it is no saved model. Give the "
                 "folder that save_pretrained wrote (for a run's policy: its checkpoint folder)."
             )
+        for file in weight_files(folder):
+            _check_weights(file, of=given)
         return folder
     beside = folder.parent.is_dir() and folder.parent != Path()
     if beside or given.count("/") != 1 or given.startswith((".", "~", "/")):
@@ -96,6 +98,20 @@ def _local(given: str) -> Path | None:
             given, near=near_file(folder), detail=hub if given.count("/") == 1 and beside else ""
         )
     return None
+
+
+def _check_weights(file: Path, *, of: str) -> None:
+    """Refuses a file that is cut short, or stands for weights that Git LFS has not fetched."""
+    import safetensors
+
+    opened: Any = safetensors.safe_open  # partially typed
+    try:
+        opened(file, framework="numpy")
+    except (safetensors.SafetensorError, OSError) as error:
+        raise ConfigError(
+            f"model={of}: {file.name} is no file of weights ({error}). Save or download the model "
+            "again; in a Git clone, `git lfs pull` fetches them."
+        ) from error
 
 
 def weights_of(name_or_path: str) -> int | None:

@@ -99,24 +99,21 @@ def of_run(path: Path | str) -> Diagnosis:
 
 
 def _asked_from(rule: Rule, history: History) -> int | None:
-    """Returns how many updates such as the last a rule wants; None where no number is enough."""
-    updates = [line for line in history.lines if UPDATE in line[1]]  # and not an evaluation alone
-    for wanted in (n for n in (2, FEWEST, 2 * FEWEST) if n > history.updates):
-        more = updates[-1:] * (wanted - history.updates)
-        if rule.figure(History([*history.lines, *more])) is not None:
-            return wanted
-    return _with_evaluations(rule, history)
+    """Returns the update from which a rule can be asked if all goes on as it is; None if never.
 
-
-def _with_evaluations(rule: Rule, history: History) -> int | None:
-    """Returns as many updates as a rule wants that waits for evaluations, as the last two were."""
-    held = [n for n, (_, metrics) in enumerate(history.lines, start=1) if HELDOUT in metrics]
-    if len(held) < 3:  # two may be those before and after training
-        return None
-    before, period = history.lines[: held[-1]], history.lines[held[-2] : held[-1]]
-    going = (History([*before, *period * times]) for times in range(1, 2 * FEWEST + 1))
-    found = next((made for made in going if rule.figure(made) is not None), None)
-    return found and found.updates
+    What goes on is the last update that logged of the rule's metrics, or all since the evaluation
+    before the last: of three, as two may be those before and after training.
+    """
+    lines = history.lines
+    logged = [line for line in lines if UPDATE in line[1] and {*rule.metrics} & line[1].keys()]
+    held = [n for n, (_, metrics) in enumerate(lines, start=1) if HELDOUT in metrics]
+    going = [(lines, logged[-1:])]
+    if len(held) >= 3:
+        going.append((lines[: held[-1]], lines[held[-2] : held[-1]]))
+    made = (
+        History([*before, *more * n]) for before, more in going for n in range(1, 2 * FEWEST + 1)
+    )
+    return next((each.updates for each in made if rule.figure(each) is not None), None)
 
 
 def history_of(folder: RunFolder) -> History:

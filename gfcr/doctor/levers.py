@@ -56,6 +56,7 @@ def _checked(strategy: Strategy, *, values: Mapping[str, Any]) -> dict[str, Any]
     parts = {kind: registry.build(kind, values.get(kind, "sync")) for kind in _KINDS}
     sampling = Sampling(**values["sampling"])
     strategy.check()
+    parts["engine"].check(strategy.drafter)
     parts["trainer"].check(strategy.loss, correction=strategy.correction, sampling=sampling)
     return {
         "strategy": strategy.spec(),

@@ -3,6 +3,7 @@
 from gfcr.doctor.history import History
 from gfcr.doctor.rule import Figure, Overrides, Spec
 from gfcr.tracking.names import HELDOUT
+from gfcr.values.plain import at
 
 
 def mean(metric: str, *, over: str | None = None) -> Figure:
@@ -61,15 +62,14 @@ def scale(history: History) -> float:
     return 2 * largest if largest > 1 else 1.0
 
 
-def scaled(setting: str, *, by: float) -> Overrides:
-    """Makes the override that multiplies a number, `KEY` or `SECTION.KEY`, that a spec has."""
-    section, _, key = setting.rpartition(".")
+def scaled(setting: str, *, by: float, least: float = 0) -> Overrides:
+    """Makes the override that multiplies a number that a spec has, to `least` or more."""
 
     def overrides(spec: Spec) -> tuple[str, ...]:
-        held = (spec[section] if section else spec).get(key)  # trainers may have none
+        held = at(spec, setting.split("."))  # trainers may have none
         if not isinstance(held, int | float):
             return ()
-        value = by * held
+        value = max(by * held, least)
         return (f"{setting}={value:g}" if isinstance(value, float) else f"{setting}={value}",)
 
     return overrides

@@ -208,7 +208,9 @@ def _result(
     resolved: Resolved, *, source: RunSource, pipeline: Pipeline, trained: TrainResult
 ) -> dict[str, Any]:
     memory = source.memory
-    stopped_by = source.spent()  # before the last evaluation takes seconds
+    # Before the last evaluation takes seconds; and what is made ahead is still learned from.
+    ahead = pipeline.step > trained.updates or pipeline.making.opened
+    stopped_by = None if ahead else source.spent()
     if not memory.curve or memory.curve[-1][0] != trained.updates:
         source.evaluate(update=trained.updates)
     totals = memory.totals

@@ -65,7 +65,9 @@ def size_of(resolved: Resolved, *, model: str) -> str:
     whole, given = 4 * size.parameters / GIB, getattr(resolved.engine, "kv_cache_gib", None)
     trained = (size.weights + size.gradients + size.moments) / GIB
     cache = f"its cache {given or 1.0:.1f} GiB" + ("" if given else " (on a CPU)")
-    full = f"{whole + size.moments / GIB:.1f} GiB, {whole:.1f} once it has ended"
+    kept = getattr(resolved.trainer, "keep_optimizer", False)
+    ended = "" if kept else f", {whole:.1f} once it has ended"
+    full = f"{whole + size.moments / GIB:.1f} GiB{ended}"
     return (
         f"size: {size.parameters / 1e6:,.0f} million parameters; memory for trainer {trained:.1f}, "
         f"engine {size.served / GIB:.1f} and {cache}, and more for each pass; a checkpoint: "

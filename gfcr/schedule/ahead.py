@@ -228,7 +228,7 @@ class Ahead:
 
     def _check_end(self) -> None:
         began = time.perf_counter()
-        self._ended = self._ended or not self._work.goes_on()
+        self._ended = not self._work.goes_on() or self._ended  # evaluates what is loaded later, too
         self._aside_s += time.perf_counter() - began
 
     def _turn(self) -> bool:

@@ -39,7 +39,8 @@ class HistoryFile:
         """Number of corrupt files that were renamed."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.is_file()  # a name that no file can have
+            if path.exists():  # which fails for a name that no file can have
+                path.open("rb").close()  # a folder, or what may not be read, is not corrupt
         except OSError as error:
             raise ConfigError(
                 f"drafter.history={path} cannot be used ({error}): give a file in a folder that "

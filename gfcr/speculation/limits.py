@@ -127,23 +127,18 @@ class Limits:
         self._planned = (0, 0)
         self._age = self._asked = 0
 
-    @property
-    def ready(self) -> bool:
-        """Returns whether any rollout lengths are known."""
-        return bool(self.recent)
-
     def class_of(self, ask: Ask) -> LengthClass:
         """Returns a request's present class; Short while no lengths are known."""
-        if not self.ready:
+        if not self.recent:
             return LengthClass.SHORT
         return self.classes.class_of(ask.key, emitted=ask.emitted)
 
     def lengths(self, asks: Sequence[Ask]) -> list[int]:
         """Returns the most tokens to draft for each request, in order."""
-        if self.mode == "optimal" and self.ready and self.cost is not None:
+        if self.mode == "optimal" and self.recent and self.cost is not None:
             return self._optimal(asks)
         if self.mode == "classes":
-            return self._by_class(asks) if self.ready else [0] * len(asks)
+            return self._by_class(asks) if self.recent else [0] * len(asks)
         return [a.row.limit for a in asks]
 
     def saw(self, step: Step) -> None:
@@ -159,7 +154,7 @@ class Limits:
         for key, mine in lengths.items():
             self.recent.extend(mine)
             self.classes.observe(key, length=round(float(np.mean(mine))))
-        if self.ready:
+        if self.recent:
             medium, long = np.quantile(np.array(self.recent), [0.5, 0.8])
             self.classes.medium_from = max(1, int(medium))
             self.classes.long_from = max(self.classes.medium_from, int(long))

@@ -1,12 +1,12 @@
 """Drafters with weights of their own, whose folder must exist and fit the target model."""
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gfcr.errors import ConfigError
+from gfcr.process.tokenizer import read_json
 from gfcr.speculation.base import BuiltIn, Target
 from gfcr.values.plain import is_mapping
 from gfcr.values.ranges import DraftLength, File
@@ -40,8 +40,7 @@ class DraftWeights(BuiltIn):
                 f"drafter.model={self.model}: no draft weights: {self.folder} lacks config.json or "
                 "*.safetensors. Give the folder that save_pretrained wrote."
             )
-        held: dict[str, Any] = json.loads(config.read_bytes())
-        vocab = int(held.get("vocab_size", target.vocab))
+        vocab = int(read_json(config).get("vocab_size", target.vocab))
         if vocab != target.vocab:
             raise ConfigError(
                 f"drafter.model={self.model} has a vocabulary of {vocab} tokens, the model "
@@ -65,10 +64,7 @@ class DraftWeights(BuiltIn):
 
 def _vocabulary(folder: Path) -> dict[str, int]:
     """Returns token -> id of a fast tokenizer; empty if the folder holds none."""
-    file = folder / "tokenizer.json"
-    if not file.is_file():
-        return {}
-    vocab: Any = json.loads(file.read_bytes()).get("model", {}).get("vocab", {})
+    vocab: Any = read_json(folder / "tokenizer.json").get("model", {}).get("vocab", {})
     if is_mapping(vocab):
         return dict(vocab)
     # Unigram models list pairs of token and score, in order of id.

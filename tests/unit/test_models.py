@@ -46,6 +46,12 @@ def test_a_folder_of_models_that_lacks_one_is_refused(
     monkeypatch.setenv("GFCR_DEMO_MODELS", str(tmp_path))
     with pytest.raises(ConfigError, match=r"GFCR_DEMO_MODELS=.*there is no demo"):
         models.resolve("demo")
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1")
+    with pytest.raises(
+        ConfigError, match=r"model\.safetensors is no file of weights .*git lfs pull"
+    ):
+        models.here(tmp_path)
 
 
 def test_weights_that_a_hub_model_holds_twice_are_downloaded_once(

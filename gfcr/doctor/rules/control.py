@@ -57,8 +57,20 @@ def _steered(spec: Spec) -> tuple[str, ...]:
     return (f"strategy.drafter={inline(steered)}",)
 
 
-def _warmer(spec: Spec) -> tuple[str, ...]:
-    return ("sampling.temperature=1.0",) if spec["sampling"]["temperature"] < 1 else ()
+def _taught(spec: Spec) -> tuple[str, ...]:
+    own = spec["strategy"]["drafter"]
+    taught = inline({**own, "name": "online"})
+    return (f"strategy.drafter={taught}",) if own["name"] == "draft_model" else ()
+
+
+def _served(spec: Spec) -> tuple[str, ...]:
+    served = {"vllm": "engine.name=vllm_server", "vllm_server": "engine={name: pool, size: 2}"}
+    return (served[name],) if (name := spec["engine"]["name"]) in served else ()
+
+
+def _further_ahead(spec: Spec) -> tuple[str, ...]:
+    staleness = 2 * spec.get("schedule", {}).get("staleness", 1)
+    return (f"schedule={{name: async, staleness: {staleness}}}",)
 
 
 def _not_in_flight(history: History) -> float | None:
@@ -150,7 +162,7 @@ RULES: Final = (
         limit=0.7,
         metrics=("train/entropy",),
         advice={
-            _warmer: "samples the policy as it is",
+            scaled("sampling.temperature", by=1, least=1.0): "samples the policy as it is",
             (
                 "strategy.controls.entropy_temperature={name: entropy_temperature}",
                 "strategy.correction=truncated",
@@ -190,7 +202,7 @@ RULES: Final = (
         advice={
             "strategy.correction=truncated": "weighs each token by min(pi / pi_sampled, cap)",
             "strategy.replays.partial_rollouts.max_staleness=1": "drops what is older than that",
-            "strategy.replays.group_replay.max_age=2": "forgets groups after two updates",
+            scaled("strategy.replays.group_replay.max_age", by=0.5): "forgets groups sooner",
             scaled("trainer.learning_rate", by=0.1): "smaller steps between sampling and use",
             "strategy.loss.off_policy=behaviour": "clips against the policy that sampled",
             "schedule.staleness=1": "batches are begun under the policy before, at the earliest",
@@ -208,7 +220,7 @@ RULES: Final = (
         metrics=("speculation/acceptance_length",),
         advice={
             "strategy.drafter=das": "drafts from the rollouts of the latest updates",
-            "strategy.drafter=online": "trains the draft model on what is sampled",
+            _taught: "trains the draft model on what is sampled",
             "strategy.drafter=none": "no speculation",
         },
     ),
@@ -222,10 +234,10 @@ RULES: Final = (
         limit=0.3,
         metrics=("time/exposed_s", "time/step_s"),
         advice={
-            "engine.name=vllm_server": "samples beside the trainer, not in turn with it",
-            "engine={name: pool, size: 2}": "two servers sample",
+            _served: "servers sample beside the trainer, not in turn with it",
+            scaled("engine.size", by=2): "more servers sample",
             "strategy.drafter=suffix": "speculation: several tokens of a rollout a pass",
-            "schedule={name: async, staleness: 2}": "a long rollout holds up one batch of three",
+            _further_ahead: "a long rollout holds up one batch of several",
             "schedule=sync": "rollouts of the policy that learns from them",
         },
     ),
@@ -242,7 +254,7 @@ RULES: Final = (
         limit=0.7,
         metrics=("engine/forward_passes", "length/all/p99", "length/all/p50"),
         advice={
-            "strategy.controls.refill.oversample=2.0": "replacements are begun in one round",
+            scaled("strategy.controls.refill.oversample", by=2): "all replacements in one round",
             (
                 "strategy.controls.oversample={name: oversample, factor: 2.0}",
                 "strategy.replays.partial_rollouts={name: partial_rollouts}",

@@ -27,14 +27,6 @@ def _priced(gate: str) -> Overrides:
     return overrides
 
 
-def _cooler(spec: Spec) -> tuple[str, ...]:
-    return (f"sampling.temperature={0.7 * spec['sampling']['temperature']:.2g}",)
-
-
-def _twice_the_time(spec: Spec) -> tuple[str, ...]:
-    return (f"task.timeout_s={2 * spec['task'].get('timeout_s', 30.0):g}",)
-
-
 def _growth(history: History) -> float | None:
     """Returns how much longer answers became; 0 where the reward has risen with them."""
     length, gain = kept("length/all/mean")(history), history.gain("reward/all")
@@ -71,7 +63,7 @@ RULES: Final = (
         metrics=_FAILED,
         advice={
             **dict.fromkeys(map(_priced, _GATES), "a price on the form, so that it is learned"),
-            _cooler: "fewer slips of the form",
+            scaled("sampling.temperature", by=0.7): "fewer slips of the form",
             "strategy=few_shot": "shows answers of the right form first",
         },
     ),
@@ -87,7 +79,7 @@ RULES: Final = (
             "strategy.controls.refill={name: refill, when_spent: short}": (
                 "rejected groups are replaced by further ones"
             ),
-            "strategy.group_size=16": "larger groups, which are seldom all alike",
+            scaled("strategy.group_size", by=2): "larger groups, which are seldom all alike",
         },
     ),
     Rule(
@@ -102,7 +94,7 @@ RULES: Final = (
         limit=0.4,
         metrics=("controls.judge/flip_rate", "controls.judge/first_share"),
         advice={
-            "strategy.controls.judge.judge={name: policy, temperature: 0.0}": (
+            "strategy.controls.judge.judge.temperature=0.0": (
                 "the judge's likeliest verdict, and not a draw"
             ),
             "strategy=self_judge": "scores each answer by itself, so that there is no order",
@@ -136,7 +128,7 @@ RULES: Final = (
         limit=0.1,
         metrics=("reward/all", HELDOUT),
         advice={
-            "trainer.beta=0.04": "a KL term holds the policy near to where it began",
+            scaled("trainer.beta", by=2, least=0.04): "a KL term holds the policy near its start",
             scaled("prompts", by=2): "more prompts in an update, each of which weighs less",
             scaled("trainer.learning_rate", by=0.1): "smaller steps, of which fewer are lost",
         },
@@ -154,9 +146,10 @@ RULES: Final = (
                 "leaves rollouts that were cut out of the loss"
             ),
             scaled("sampling.max_tokens", by=2): "room for the longest answers",
-            "strategy.filters.soft_overlong={name: soft_overlong}": (
-                "a reward that falls before the cap is met"
-            ),
+            (
+                "strategy.filters.soft_overlong={name: soft_overlong}",
+                "strategy.order.filters=[soft_overlong]",
+            ): "a reward that falls before the cap is met",
         },
     ),
     Rule(
@@ -169,7 +162,7 @@ RULES: Final = (
         limit=0.1,
         metrics=("rollouts/unscorable", "rollouts/all"),
         advice={
-            _twice_the_time: (
+            scaled("task.timeout_s", by=2): (
                 "more time for each verdict, if `unscorable/timed_out` counts them; any other "
                 "`unscorable/REASON` names what the verifier raised: mend that"
             ),

@@ -20,7 +20,7 @@ RULES: Final = (
         metrics=("rollouts/replayed", "rollouts/trained"),
         advice={
             "strategy.replays.group_replay.reuses=1": "each group comes back once",
-            "strategy.replays.group_replay.cooldown=4": "a group rests between two uses",
+            scaled("strategy.replays.group_replay.cooldown", by=2, least=4): "groups rest longer",
             "strategy.replays.repo.num=1": "fewer recalled rollouts for each fresh one",
         },
     ),
@@ -41,9 +41,9 @@ RULES: Final = (
         limit=0.7,
         metrics=tuple(f"{part}/{name}" for part in _PROPOSERS for name in (*_WASTED, *_WANTED)),
         advice={
-            "strategy.replays.proposals.references=12": "shows more problems to differ from",
+            scaled("strategy.replays.proposals.references", by=2): "shows more to differ from",
             **dict.fromkeys(
-                (f"strategy.{part}.samples=16" for part in _PROPOSERS),
+                (scaled(f"strategy.{part}.samples", by=2) for part in _PROPOSERS),
                 "rare answers are seen: fewer problems pass for all or nothing",
             ),
             scaled("trainer.learning_rate", by=0.5): "the solver keeps up with what is proposed",

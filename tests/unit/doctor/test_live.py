@@ -39,6 +39,9 @@ def test_a_rule_that_waits_for_evaluations_says_until_when(tmp_path: Path) -> No
             folder.append(step, metrics={"heldout/accuracy": 0.3, "heldout/n": 9.0})
         told.append(of_run(folder.path).later.get("reward_hacking"))
     assert told == [*[None] * 8, 12, 12], "three evaluations say how often there is one"
+    folder.append(10, metrics={"rollouts/all": 8.0, "speculation/acceptance_length": 2.0})
+    folder.append(11, metrics={"rollouts/all": 8.0})
+    assert of_run(folder.path).later["stale_drafts"] == 20, "the last one drafted nothing"
 
 
 def test_what_was_told_before_a_run_was_left_is_not_told_again(tmp_path: Path) -> None:

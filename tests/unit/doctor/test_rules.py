@@ -184,6 +184,9 @@ def test_levers_that_an_experiment_refuses_or_has_are_left_out() -> None:
         lever(o) for o in ("strategy=greso", "sampling.max_tokens=80", "strategy.group_size=16")
     ]
     assert fitting(good, spec=spec) == tuple(good)
+    drafts, served = lever("strategy.drafter=das"), lever("strategy.drafter=suffix")
+    beside = spec_of("dead_groups", "engine.name=vllm_server")
+    assert fitting([drafts, served], spec=beside) == (served,), "no server runs `das`"
 
 
 @over(
@@ -205,12 +208,31 @@ def test_rollouts_that_a_schedule_made_too_old_are_made_younger_by_it(
     assert {"strategy.correction=truncated", "strategy.loss.off_policy=behaviour"} <= given
 
 
-def test_a_drafter_is_steered_with_the_settings_that_it_has() -> None:
+def test_levers_go_on_from_what_an_experiment_has() -> None:
+    def given(rule: str, *overrides: str) -> set[str]:
+        spec = spec_of(rule, *overrides)
+        found = fitting(RULES[rule].levers(spec), spec=spec)
+        return {o for each in found for o in each.overrides}
+
+    assert "strategy.group_size=64" in given("idle_updates", "strategy.group_size=32")
+    assert "trainer.beta=0.2" in given("reward_hacking", "trainer.beta=0.1")
+    pool = ("engine={name: pool, size: 4}", "schedule={name: async, staleness: 3}")
+    more = given("starved_trainer", *pool)
+    assert {"engine.size=8", "schedule={name: async, staleness: 6}"} <= more
+    rose = given("starved_trainer", "engine={name: rose, gate: g}")
+    assert not any("engine" in o for o in more - {"engine.size=8"} | rose), "they are servers"
+    assert "strategy.order.filters=[soft_overlong]" in given("truncation")
+    judge = "strategy.controls.judge.judge={name: endpoint, model: m, temperature: 0.7}"
+    assert given("judge_flips", judge) >= {"strategy.controls.judge.judge.temperature=0.0"}
     _, spec = recorded("costly_drafts-sick")
     own = spec["strategy"]["drafter"]
     steered, _ = fitting(RULES["costly_drafts"].levers(spec), spec=spec)
     (override,) = map(parse_override, steered.overrides)
     assert override.key == "strategy.drafter" and override.value == {"name": "auto", "drafter": own}
+    spec = spec_of("stale_drafts")
+    _, taught, _ = fitting(RULES["stale_drafts"].levers(spec), spec=spec)
+    (override,) = map(parse_override, taught.overrides)
+    assert override.value == {**spec["strategy"]["drafter"], "name": "online"}
 
 
 def test_a_trainer_in_turn_is_not_starved() -> None:

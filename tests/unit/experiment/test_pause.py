@@ -68,6 +68,12 @@ def test_the_end_comes_before_a_later_pause(tmp_path: Path) -> None:
     assert run(tmp_path / "b", "updates=60")["status"] == "finished"
     budget = {"verifier_calls": 1}
     assert run(tmp_path / "c", "updates=2", budget=budget)["status"] == "finished"
+    lag = {"name": "lag", "updates": 3}
+    ahead: dict[str, Any] = {"schedule": lag, "budget": {"verifier_calls": 96}}
+    whole, paused = run(tmp_path / "d", **ahead), run(tmp_path / "e", "updates=2", **ahead)
+    assert paused["status"] == "paused", "what was made ahead is still to be learned from"
+    curves = [[point[0] for point in r["curve"]] for r in (whole, run(tmp_path / "e", **ahead))]
+    assert curves == [[0, 2, 3]] * 2, "a run that begins no batch is still evaluated"
 
 
 def transplanted(donor: Path, onto: Path) -> None:

@@ -41,6 +41,7 @@ def test_memory_and_checkpoints_follow_from_the_number_of_parameters(
         "size: 268 million parameters; memory for trainer 4.0, engine 0.5 and its cache 2.0 GiB, "
         "and more for each pass; a checkpoint: 3.0 GiB, 1.0 once it has ended"
     )
+    assert told(keep_optimizer=True).endswith("a checkpoint: 3.0 GiB")
     assert "trainer 5.0" in told(beta=0.1), "a reference"
     assert "trainer 5.0" in told(strategy="dpo"), "it has one whatever trainer.beta"
     assert "trainer 1.0" in told(strategy="dpo", lora={"rank": 2})

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gfcr import registry
-from gfcr.errors import ConfigError
+from gfcr.errors import ConfigError, GfcrError
 from gfcr.speculation.base import BuiltIn, Target
 from gfcr.speculation.draft_model import DraftModel
 from gfcr.speculation.ngram import Ngram
@@ -53,6 +53,9 @@ def test_missing_draft_weights_are_named(tmp_path: Path) -> None:
 def test_another_vocabulary_is_refused(tmp_path: Path) -> None:
     draft = DraftModel(model=str(model(tmp_path / "draft", vocab=32)))
     with pytest.raises(ConfigError, match=r"vocabulary of 32 tokens.*has 20"):
+        draft.check(target(tmp_path / "t"))
+    (tmp_path / "draft" / "config.json").write_text('{"vocab_')
+    with pytest.raises(GfcrError, match=r"config\.json' is not JSON"):
         draft.check(target(model(tmp_path / "policy")))
 
 

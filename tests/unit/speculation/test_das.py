@@ -393,8 +393,10 @@ def test_a_corrupt_history_is_set_aside_and_the_run_goes_on(
 
 def test_a_history_in_an_impossible_place_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match=r"drafter\.history=.* cannot be used"):
-        drafter(history=str(tmp_path / "file" / "history")).check(TARGET)
+    for place in (tmp_path / "file" / "history", tmp_path):
+        with pytest.raises(ConfigError, match=r"drafter\.history=.* cannot be used"):
+            drafter(history=str(place)).check(TARGET)
+    assert (tmp_path / "file").exists(), "a folder is no corrupt file to set aside"
 
 
 @over(
