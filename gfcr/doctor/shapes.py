@@ -1,5 +1,7 @@
 """What rules are made of: the figures, and the override, that many of them share."""
 
+from math import ceil
+
 from gfcr.doctor.history import History
 from gfcr.doctor.rule import Figure, Overrides, Spec
 from gfcr.tracking.names import HELDOUT
@@ -70,6 +72,6 @@ def scaled(setting: str, *, by: float, least: float = 0) -> Overrides:
         if not isinstance(held, int | float):
             return ()
         value = max(by * held, least)
-        return (f"{setting}={value:g}" if isinstance(value, float) else f"{setting}={value}",)
+        return (f"{setting}={ceil(value) if isinstance(held, int) else f'{value:g}'}",)
 
     return overrides

@@ -51,6 +51,7 @@ def test_a_figure_is_of_the_windows_and_none_where_they_do_not_tell(
         ("sampling.max_tokens", 2, {"sampling": {"max_tokens": 5_000_000}}, "=10000000"),
         ("trainer.learning_rate", 0.5, {"trainer": {"learning_rate": 3e-5}}, "=1.5e-05"),
         ("a.b.c", 2, {"a": {"b": {"c": 5}}}, "=10"),
+        ("a.b.c", 0.5, {"a": {"b": {"c": 5}}}, "=3"),
     ],
 )
 def test_a_setting_is_scaled_and_a_whole_number_stays_one(
