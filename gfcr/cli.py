@@ -27,7 +27,6 @@ from gfcr.process import streams
 from gfcr.process.environment import settle
 from gfcr.process.launched import place
 from gfcr.process.signals import Interrupted, interruptible
-from gfcr.shown.text import plain
 
 _RESUMED = ("run", "sweep", "demo", "bench", "regime", "claims")
 """Commands that go on where they were stopped."""
@@ -83,7 +82,7 @@ def _answer(outcome: Outcome, *, options: argparse.Namespace, stdout: TextIO) ->
         OSError: it cannot be written.
     """
     if options.json:
-        print(json.dumps(plain(outcome.data), default=str), file=stdout)
+        print(outcome.json, file=stdout)
     elif outcome.plain is not None:
         print(outcome.plain.rstrip("\n"), file=stdout)
     elif outcome.text is not None:

@@ -1,6 +1,7 @@
 """The commands of `gfcr`, one module each, and the functions that several of them share."""
 
 import argparse
+import json
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from gfcr.errors import ConfigError, shown
+from gfcr.shown.text import plain
 from gfcr.values.merging import spelt
 from gfcr.values.overrides import apply_overrides
 from gfcr.values.ranges import describe
@@ -21,12 +23,17 @@ class Outcome:
     """The output of a command."""
 
     data: Any
-    """The JSON object."""
+    """The JSON object: dataclasses stand for their fields, NaN and infinity for null."""
     text: Any = None
     """The output for people: a string, a rich renderable or a list of these."""
     plain: str | None = None
     """Output that is printed unchanged, for people and programs, as a file or a script."""
     code: int = 0
+
+    @property
+    def json(self) -> str:
+        """The JSON object as text."""
+        return json.dumps(plain(self.data), default=str)
 
 
 def within(hint: Any) -> Callable[[str], Any]:

@@ -1,7 +1,7 @@
 """`gfcr audit`."""
 
 import argparse
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,7 +88,7 @@ def _outcome(found: "list[Certificate]", *, files: list[Path]) -> Outcome:
     overall = verdict_of(cells)
     data: dict[str, Any] = {
         "verdict": overall,
-        "cells": [asdict(cell) for cell in cells],
+        "cells": cells,
         "certificates": [str(path) for path in files],
         "fixes": sorted({fix for held in found for fix in held.fixes}),
         "versions": dict(found[0].versions) if found else {},

@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, NamedTuple, TypeAlias
 
 from rich.console import Group
@@ -49,9 +48,9 @@ def run(options: argparse.Namespace) -> Outcome:
     if options.stage and options.stage not in kinds:
         raise unknown_name(options.stage, kind="stage", allowed=kinds)
     found = entries([options.stage] if options.stage else kinds)
-    data = {kind: [asdict(entry) for entry in listed] for kind, listed in found.items()}
     text = plain(found) if options.stage else whole(found) if options.all else brief(found)
-    return Outcome(data=data if options.stage else data | {"cells": coverage(found)}, text=text)
+    cells = {} if options.stage else {"cells": coverage(found)}
+    return Outcome(data={**found, **cells}, text=text)
 
 
 def entries(kinds: Iterable[str]) -> Found:

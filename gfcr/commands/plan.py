@@ -8,7 +8,6 @@ from gfcr import config, sweep
 from gfcr.commands import Outcome, within
 from gfcr.errors import ConfigError
 from gfcr.shown.table import Column, Table
-from gfcr.shown.text import plain
 from gfcr.values.ranges import Fraction, Positive, Share
 
 
@@ -87,9 +86,7 @@ def _memory(options: argparse.Namespace) -> Outcome:
         f"{found.tokens:,} tokens. CUDA itself, and what vLLM's own passes take of its share, are "
         "not counted."
     )
-    return Outcome(
-        data=plain(found), text=[Table(rows=found.fits, columns=columns, title=title), told]
-    )
+    return Outcome(data=found, text=[Table(rows=found.fits, columns=columns, title=title), told])
 
 
 def _gpu() -> int:

@@ -3,7 +3,6 @@
 import argparse
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +77,7 @@ def _rehearsed(loaded: config.Experiment, *, fresh: bool, accepted: bool) -> Out
     first = f"first prompt: {found.first}" if found.first else ""
     head = f"would {found.would}{detail}: {found.folder}"
     text = "\n".join(filter(None, (head, found.data, found.size, first)))
-    return Outcome(data=asdict(found), plain=text)
+    return Outcome(data=found, plain=text)
 
 
 def _text(result: dict[str, Any]) -> str:
