@@ -27,14 +27,21 @@ _VARIABLE: Final = re.compile(
     r"([cdghlmost])(?=[.\s]*(?:[$}]|\\[)\]]))"
 )
 """A letter at an end that is no unit, as none of a number: the library drops it for one."""
+_COUNTED: Final = re.compile(
+    r"(?<=\d)\s+([A-Za-z]{4,}+(?:\s[A-Za-z]{2,}+)*+)(?=[.\s]*(?:[$}]|\\[)\]]))"
+)
+"""Words behind a number, as in `5 boys`: the library takes most for products of their letters."""
 _GROUPS: Final = re.compile(r"(?<![\d.,])(?<!\d )(\d{1,3}(?: \d{3})+)(?![\d/]| \d)")
 _SPELLINGS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (
     (re.compile(r"(?<![\w)$])-\$(?=[\d.])"), "$-"),
     (re.compile(r"(\A\s*|[=:] ?|\bis )\+(?=[\d.])"), r"\1"),
     (APART, r"\1"),
+    (re.compile(r"(?<=[\w)}])~(?=[\w\\])"), " "),
     (re.compile(r"(?<![\w.})])\.(?=\d)"), "0."),
     (re.compile(r"(?<=\d)(?:\\[,;:! ]|[\u2009\u202f])(?=\d{3}(?!\d))"), ""),
     (re.compile(r"\\([lr])angle(?![A-Za-z])"), lambda angle: "()"[angle[1] == "r"]),
+    (re.compile(r"(\^\s*\{?\s*\\circ\s*\}?)\s*[CFK](?![A-Za-z])"), r"\1"),
+    (_COUNTED, r" \\text{ \1}"),
     (_VARIABLE, lambda end: f"{end[1]}{end[4]}" if end[1] else f"{end[2] or end[3]} {{{end[4]}}}"),
     (_GROUPS, lambda grouped: grouped[0].replace(" ", "")),
     (re.compile(r"√\s*(?:\(([^()]*)\)|(\w+))"), lambda root: rf"\sqrt{{{root[1] or root[2]}}}"),

@@ -177,6 +177,13 @@ EXPRESSIONS = [
     (r"3\pi", r"\boxed{3\pi m}", 1),
     ("5", r"\boxed{5 \quad m}", 1),
     ("3", r"\boxed{3 \thinspace s}", 1),
+    ("5", r"\boxed{5 boys}", 1),
+    ("5", r"\boxed{5 dollars per week}", 1),
+    ("4", r"\boxed{5 boys}", 0),
+    ("25", r"\boxed{25~\text{cm}^2}", 1),
+    ("20", r"\boxed{20^\circ C}", 1),
+    ("68", r"$68^{\circ} F$", 1),
+    ("2x", r"\boxed{2 x}", 1),
     ("30", r"\boxed{30 ^\circ c}", 1),
     # Vectors, money and groups of digits.
     (r"\langle 1,2,3\rangle", r"\boxed{\left\langle 1, 2, 3 \right\rangle}", 1),
