@@ -3,6 +3,8 @@
 Its answers are not trusted, see `gfcr.sandbox.guests.examiner`.
 """
 
+import __future__
+
 import json
 import operator
 import os
@@ -41,7 +43,9 @@ class Subject:
         sys.modules["program"] = self._module
         self._held: list[Any] = []
         vars(self._module).update({name: getattr(typing, name) for name in _TYPES})
-        exec(compile(source, "program.py", "exec"), vars(self._module))
+        # A judge of contests has classes such as `ListNode`, which a signature alone may name.
+        late = __future__.annotations.compiler_flag
+        exec(compile(source, "program.py", "exec", late), vars(self._module))
 
     def answer(self, request: dict[str, Any]) -> Any:
         """Makes one call; returns its value, and the arguments as they are afterwards."""

@@ -39,7 +39,8 @@ class UnitTests(Verifier):
     list of `{input, output}`, texts for standard input and output (compared line by line, without
     white space at their ends). With `fn_name`, inputs are lists of arguments of that function, or
     of that method of `class Solution`, and outputs its values (APPS, LiveCodeBench): compared as
-    JSON has them, a tuple as a list, floats within 1e-9. `List` and its like need no import.
+    JSON has them, a tuple as a list, floats within 1e-9. `List` and its like need no
+    import, and what annotations name need not be there.
 
     What compares runs apart from the program, which sees neither tests nor verdict: leaving early,
     printing success or answering objects equal to everything passes nothing. A program that fails,

@@ -229,6 +229,13 @@ METHOD = "class Solution:\n    def f(self, a: List[int], b=0) -> int:\n        r
         ("def f(a, b): return a + b", 1.0, 1.0),
         ("f = lambda a, b: a + b", 1.0, 1.0),
         (f"{METHOD}a + b", 1.0, 1.0),
+        ("def f(a: ListNode, b) -> TreeNode: return a + b", 1.0, 1.0),
+        (
+            "from dataclasses import dataclass\n@dataclass\nclass A:\n    a: int\n    b: Node = 0\n"
+            "def f(a, b): return A(a, b).a + b",
+            1.0,
+            1.0,
+        ),
         (f"{METHOD}a + b\ndef f(a, b): return 3", 0.0, 0.5),
         ("def f(a, b): return float(a + b)", 1.0, 1.0),
         ("def f(a, b): return [a + b]", 0.0, 0.0),
