@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from rich.markup import escape
+
 from benchmarks.ranking import Race, Recorded, ends, races, rules_for, winner_agreement
 from gfcr import registry
 from gfcr.errors import ConfigError
@@ -147,7 +149,8 @@ def text(data: dict[str, Any]) -> list[Any]:
             f"cheapest whose winner is within {data['margin']:g} of the best "
             f"{goal['winner_kept']:.0%} of the time: {near['time_ratio']:.3f} of the time"
         )
-    return [head, Table(rows=rules, columns=_RULES), *lines, *data["limits"]]
+    said = map(escape, [*lines, *data["limits"]])
+    return [escape(head), Table(rows=rules, columns=_RULES), *said]
 
 
 def _rule(row: Mapping[str, Any]) -> str:

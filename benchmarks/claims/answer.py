@@ -6,6 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from rich.markup import escape
+
 from benchmarks.claims import claim as claims
 from benchmarks.claims import entry as entries
 from benchmarks.claims import plot, regime
@@ -63,10 +65,10 @@ def answer(options: argparse.Namespace) -> Outcome:
     ]
     written = [entries.write(each, folder=options.write) for each in known if options.write]
     drawn = [plot.draw(known, path=options.plot)] if options.plot and (known or not failed) else []
-    said = [f"written: {path}" for path in (*written, *drawn)]
+    said = [*(f"written: {path}" for path in (*written, *drawn)), *failed]
     return Outcome(
         data=_data(lines, untestable, failed),
-        text=[table(lines, untestable=untestable, seeds=options.seeds), *said, *failed],
+        text=[table(lines, untestable=untestable, seeds=options.seeds), *map(escape, said)],
         code=int(bool(failed)),
     )
 

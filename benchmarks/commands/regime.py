@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from rich.markup import escape
+
 from benchmarks.claims import regime
 from gfcr.commands import Outcome, to_write, within
 from gfcr.errors import ConfigError
@@ -45,7 +47,7 @@ def run(options: argparse.Namespace) -> Outcome:
     said = [f"{'holds' if holds else 'does not hold'}: {text}" for text, holds in checked.items()]
     return Outcome(
         data={**found, "folder": str(folder), "conditions": checked},
-        text=[_table(found), *said, f"run folder: {folder}"],
+        text=[_table(found), *map(escape, said), f"run folder: {escape(str(folder))}"],
         code=int(not all(checked.values())),
     )
 

@@ -4,6 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from rich.markup import escape
+
 from benchmarks.entries.checks import CHECKS
 from gfcr.commands import Outcome, within
 from gfcr.commands.leaderboard import asked
@@ -53,7 +55,7 @@ def run(options: argparse.Namespace) -> Outcome:
     if fatal:
         lines = [f"{p.check}: {p.text}" for p in fatal]
         told = "\n".join(["not submitted:", *(f"- {line}" for line in lines)])
-        return Outcome(data={"submitted": None, "problems": lines}, text=told, code=1)
+        return Outcome(data={"submitted": None, "problems": lines}, text=escape(told), code=1)
     kept, _ = screen(records, baseline=board.baseline)
     arms = {row.arm: kept[row.arm] for row in board.rows}
     accepted = [f"{p.check}: {p.text}" for p in problems]
@@ -67,4 +69,4 @@ def run(options: argparse.Namespace) -> Outcome:
         "accepted": accepted,
         "problems": [],
     }
-    return Outcome(data=data, text=f"{place}: {len(entry.experiments)} rows")
+    return Outcome(data=data, text=f"{escape(str(place))}: {len(entry.experiments)} rows")

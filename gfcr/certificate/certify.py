@@ -139,9 +139,12 @@ def recertify(run: RunFolder, *, folder: Path | None = None) -> Word:
     if under is None:
         return "none"
     try:
-        now = standing(card.spec, folder=folder, under=under)
+        now, own = (standing(card.spec, folder=f, under=under) for f in (folder, run.path))
     except ConfigError:  # code of its own lies elsewhere, and its word is what was found there
         return cast(Word, card.tags[TAG])
+    # A folder without an audit, or with one too short, unsays nothing of what the run itself keeps.
+    if own.certificate is not None and now.word in ("uncertified", "inconclusive"):
+        now = own
     tags = {**card.tags, **now.tags}
     if result is None or run.result_digest is None or tags == card.tags:
         return now.word

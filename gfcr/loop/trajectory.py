@@ -97,7 +97,7 @@ class LiveTrajectory(Columns):
         key = (job.step, job.prompt.id, name, self.turns, *([repeat] if repeat else []))
         request = Request(
             id=f"{self.id}#{self.turns}",
-            tokens=(*self._prompt.tokens, *self.tokens),
+            tokens=(*(self._sampled_under or self._prompt.tokens), *self.tokens),
             sampling=self._capped(),
             stop=(*self._stops, *self.sampling.stop_token_ids),
             seed=seed_of(self._origin.floor.seed, "generate", *key),

@@ -33,7 +33,7 @@ def to_rich(report: Report) -> Group:
     answered = [s for s in report.selections if s.refused is None]
     refused = [s for s in report.selections if s.refused is not None]
     title = (
-        f"{log.strategy}, {len(log.updates)} updates, groups of {log.group_size} or more; "
+        f"{escape(log.strategy)}, {len(log.updates)} updates, groups of {log.group_size} or more; "
         f"{report.prompts} accepted groups fill a batch"
     )
     pieces: list[Any] = [title]

@@ -107,7 +107,7 @@ class Exgrpo(Solved, Selector, Allocator):
         self.rates = {p: rate for p, rate in self.rates.items() if p in self.solved}
         right, scored = sum(r for _, (r, _) in pairs), sum(r + w for _, (r, w) in pairs)
         # It stays on: one batch of hard prompts later does not turn it off again.
-        self.begun = self.begun or right > self.begin * max(scored, 1)
+        self.begun = self.begun or right / max(scored, 1) > self.begin
 
     def metrics(self) -> Mapping[str, float]:
         """Returns those of every memory of solutions, prompts asked again, and retired ones."""

@@ -65,8 +65,8 @@ class RisingLevels(Replay, Selector):
         self.judged += len(scored)
         self.right += sum(reward >= self.threshold for reward in scored)
         if self.judged >= self.least:
-            self.risen += self.right >= self.promote * self.judged
             self.rate = self.right / self.judged
+            self.risen += self.rate >= self.promote
             self.judged = self.right = 0
         # What was cut may go on in the next batch; left out, only quick answers would be judged.
         cut = {r.prompt.id for r in harvest.aborted}

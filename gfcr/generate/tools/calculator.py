@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, final
 
 from gfcr.generate.tools.base import Call, Tool, ToolError
 
-_TRAILING: Final = re.compile(r"([0-9.+\-*/() ]*)\s*\Z")
+_ARITHMETIC: Final = "0123456789.+-*/() "
 _LEADING_ZEROS: Final = re.compile(r"(?<![0-9.])0+(?=[0-9])")
 _MAX_CHARS: Final = 200
 _OPERATORS: Final[dict[type[ast.operator], Any]] = {
@@ -31,7 +31,8 @@ class Calculator(Tool):
 
     def answer(self, call: Call) -> str:
         """See `Tool.answer`. Whole numbers as they are, others with six digits."""
-        expression = _TRAILING.findall(call.text)[0].strip()  # of any text at least the empty end
+        text = call.text.rstrip()
+        expression = text[len(text.rstrip(_ARITHMETIC)) :].strip()
         if len(expression) > _MAX_CHARS:
             raise ToolError(f"{len(expression)} characters; at most {_MAX_CHARS} are evaluated.")
         try:

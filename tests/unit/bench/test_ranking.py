@@ -55,7 +55,7 @@ def records(
 
 
 RATES = tuple(np.linspace(0.01, 0.05, 12))
-TIED = (("a", (0.1, 0.5)), ("b", (0.2, 0.4)))
+TIED = (("a", (0.1, 0.5)), ("b", (0.2, 0.4)), ("c", (0.3, 0.3)))
 
 
 def halving(first: int, factor: int) -> Any:
@@ -93,8 +93,18 @@ def test_of_arms_that_tie_any_one_is_the_winner() -> None:
     (race, *_) = ranking.races(recorded, rule=halving(5, 3), arms=13, resamples=1)
     assert race.kept and race.regret == 0
     assert ranking.winner_agreement(recorded, resamples=20) == 1
-    tied = {arm: {s: [(1, 1, 1, score)] for s, score in enumerate(own)} for arm, own in TIED}
+    tied, whole = (
+        {arm: {s: [(1, 1, 1, score * n)] for s, score in enumerate(own)} for arm, own in TIED}
+        for n in (1, 10)
+    )
     assert len({*ranking.ends(tied).values()}) == 1, "their sums differ in a last digit"
+    rounded, exact = (
+        ranking.winner_agreement(
+            ranking.Recorded(study="t", baseline="a", curves=curves), resamples=100
+        )
+        for curves in (tied, whole)
+    )
+    assert rounded == exact, "what rounding adds makes no winner"
 
 
 def test_restarts_are_paid_for() -> None:

@@ -126,6 +126,7 @@ def test_an_audit_may_follow_its_run(tmp_path: Path) -> None:
     }
     assert run.result() == {"certificate": "lossless", "updates": 3}
     assert json.loads((run.path / "certificate.json").read_text())["hash"] == digest
+    assert certify.recertify(run, folder=tmp_path / "elsewhere") == "lossless", "it keeps its own"
     assert read_folder(run).damage == ""
     own = {**spec(), "strategy": {**spec()["strategy"], "controls": {"x": {"name": "nowhere"}}}}
     run.create(RunCard(run_id="r", study="s", arm="a", seed=0, spec=own, tags=run.card().tags))

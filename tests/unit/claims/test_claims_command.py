@@ -1,6 +1,7 @@
 """`gfcr claims` and `gfcr regime` on the fake engine, from nothing to entries."""
 
 import json
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -161,6 +162,8 @@ def test_a_regime_is_measured_and_checked(folder: Path) -> None:
     assert card["start"] == told["start"] and card["updates"] == 4
     again = _told(gfcr("regime", told["folder"], "--first", 1, "--json", cwd=folder))
     assert again["start"]["updates"] == 1 and again["whole"] == told["whole"]
+    shutil.copytree(folder / told["folder"], folder / "dense[old]")
+    assert gfcr("regime", "dense[old]", cwd=folder).stdout.endswith("run folder: dense[old]\n")
     (folder / "dense.regime.yaml").write_text(
         reading.write({**REGIME, "holds": ["visits.mean < 1"]})
     )

@@ -563,7 +563,7 @@ def test_a_partial_rollout_goes_on_and_is_judged_at_its_end() -> None:
     plain = opened(Ground())
     plain.resume(make.rollout(finish=FinishReason.ABORTED, sampled_under=(1, 2)))
     for own in (plain, plain.fork(2)):
-        assert own.rollout().sampled_under == (1, 2), "what it began under"
+        assert own.rollout().sampled_under == own.ask().tokens[:2] == (1, 2), "as it began"
 
 
 def test_tokens_that_another_request_began_in_the_middle_are_no_one_s_doing() -> None:

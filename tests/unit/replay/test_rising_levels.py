@@ -37,6 +37,9 @@ def test_the_highest_level_rises_when_enough_of_enough_are_right() -> None:
     judged(part, *[1.0] * 5, *[0.0] * 3, level=3)
     assert (part.top, part.judged) == (3, 0), "5 of 8, and counted anew"
     assert part.metrics() == {"top": 3, "rate": 0.625, "made": 0}
+    exact = RisingLevels(promote=0.55, least=100)
+    judged(exact, *[1.0] * 55, *[0.0] * 45, level=0)
+    assert exact.top == 1, "0.55 * 100 is more than 55"
     # A group that is cut is judged in the batch in which it goes on.
     group, part.level_of = make.group([1.0, 0.0]), {"p0": 3, "p1": 3}
     part.store(Harvest(step=1, groups=(), aborted=group.rollouts), view=make.view())
