@@ -36,7 +36,6 @@ class ModelTarget:
         return list(self._model.named_parameters())
 
     def logprobs(self, sequences: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Iterator[Laws]:
-        """See `Target.logprobs`."""
         for prompt, group in groupby(sequences, key=lambda pair: tuple(pair[0])):
             completions = [list(tokens) for _, tokens in group]
             rows = max(1, LOGITS // (self.vocab * max(map(len, completions))))
