@@ -23,7 +23,6 @@ class ModelTarget:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        """Loads the model of a folder."""
         import torch
 
         self._torch: Any = torch
