@@ -52,9 +52,7 @@ class Ledger:
 
     def generated(self, request_id: str, *, num: int) -> None:
         """Enters `num` further tokens of a request, in flight."""
-        if (codes := self._codes.get(request_id)) is None:
-            codes = self._codes[request_id] = bytearray()
-        codes += bytes(num)
+        self._codes.setdefault(request_id, bytearray()).extend(bytes(num))
         self._totals[0] += num
 
     def settle(self, spans: Iterable[Span], *, bin: str) -> None:

@@ -81,7 +81,6 @@ class Strategy(Checked, JupyterMixin):
         return f"strategy {self.name}, groups of {self.group_size}: {', '.join(self.parts)}"
 
     def __rich__(self) -> Tree:
-        """Returns what notebooks show: its parts."""
         tree = Tree(escape(f"strategy {self.name}, groups of {self.group_size}, {self.loss}"))
         for address, part in self.parts.items():
             tree.add(f"{address}  {escape(repr(part))}")

@@ -23,7 +23,6 @@ class ModelTarget:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        """Loads the model of a folder."""
         import torch
 
         self._torch: Any = torch
@@ -36,7 +35,6 @@ class ModelTarget:
         return list(self._model.named_parameters())
 
     def logprobs(self, sequences: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Iterator[Laws]:
-        """See `Target.logprobs`."""
         for prompt, group in groupby(sequences, key=lambda pair: tuple(pair[0])):
             completions = [list(tokens) for _, tokens in group]
             rows = max(1, LOGITS // (self.vocab * max(map(len, completions))))

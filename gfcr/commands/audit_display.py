@@ -25,7 +25,6 @@ class AuditDisplay(Bar):
         self._first, self._said = (0, 0.0), 0.0
 
     def begin(self, drafter: str, setting: str) -> None:
-        """See `Watch.begin`."""
         self._first, self._said = (0, 0.0), time.monotonic()
         self.told = self._now = f"{drafter} x {setting}"
 
@@ -43,7 +42,6 @@ class AuditDisplay(Bar):
             self.say(self.told)
 
     def end(self, cell: Cell) -> None:
-        """See `Watch.end`."""
         self.advance(self.task)
         self.say(f"{cell.drafter} x {cell.setting}: {cell.verdict}, {cell.reason}")
 

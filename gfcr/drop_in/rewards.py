@@ -39,7 +39,6 @@ class TrlRewards(Task):
 
     @property
     def scoring(self) -> str:
-        """Names the reward functions."""
         return f"reward functions: {', '.join(score_names(self.trainer))}"
 
     def problems(self, codec: Codec) -> Problems:
@@ -47,7 +46,6 @@ class TrlRewards(Task):
         return Problems(train=self.rows, heldout=())
 
     def verify(self, prompt: Prompt, *, text: str) -> Verdict:
-        """Scores one completion."""
         tokens = tuple(self.codec.encode(text))
         return self.verify_all([Asked(prompt=prompt, text=text, tokens=tokens)])[0]
 

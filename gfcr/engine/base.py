@@ -107,11 +107,9 @@ class EngineStats:
     """Tokens that each server sampled; empty for an engine of this process."""
 
     def __sub__(self, earlier: "EngineStats") -> "EngineStats":
-        """Returns what happened from `earlier` until now."""
         return self._with(earlier, sign=-1)
 
     def __add__(self, more: "EngineStats") -> "EngineStats":
-        """Returns the sum of both counts."""
         return self._with(more, sign=1)
 
     def _with(self, other: "EngineStats", *, sign: int) -> "EngineStats":

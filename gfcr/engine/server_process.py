@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, final
 
@@ -103,11 +104,9 @@ class ServerProcess:
             return
         # Children may outlive the process: the second signal is sent even if the first sufficed.
         for kind in kinds:
-            try:
+            with suppress(ProcessLookupError, subprocess.TimeoutExpired):
                 os.killpg(process.pid, kind)
                 process.wait(_STOP_S)
-            except (ProcessLookupError, subprocess.TimeoutExpired):
-                continue
 
     def _environment(self) -> Mapping[str, str]:
         own = {

@@ -82,8 +82,7 @@ class Question:
 
 def _answers(group: Group) -> list[Rollout]:
     """Returns a group's rollouts; of the turns of one episode only the last."""
-    found = {_answer(r): r for r in group.rollouts}
-    return list(found.values())
+    return list({_answer(r): r for r in group.rollouts}.values())
 
 
 def _answer(rollout: Rollout) -> object:

@@ -35,7 +35,6 @@ class Share:
         return len(self.cores)
 
     def __str__(self) -> str:
-        """A sentence about it."""
         each = min(map(len, self.cores))
         cores = f", {_count(each, 'core')} each" if each else ""
         return f"{_count(self.at_once, 'trial')} at a time{cores}: {self.why}"

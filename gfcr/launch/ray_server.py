@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, final
@@ -77,11 +78,9 @@ def _serve(line: Sequence[str], *, variables: Mapping[str, str]) -> int:
         return process.wait()
     finally:
         for kind in (signal.SIGTERM, signal.SIGKILL):
-            try:
+            with suppress(ProcessLookupError, subprocess.TimeoutExpired):
                 os.killpg(process.pid, kind)
                 process.wait(_STOP_S)
-            except (ProcessLookupError, subprocess.TimeoutExpired):
-                continue
 
 
 if __name__ == "__main__":

@@ -158,8 +158,9 @@ def _problem(signal: Any, *, rollout: Rollout, kept: bool, before: Signal) -> st
         return _reason_problem(signal.rejected)
     if signal.reward is None:
         return "it is unscorable, and kept without a reward: leave it rejected or give it one"
-    if problem := _score_problem(signal, rollout):
-        return problem
+    for name, score in signal.scores.items():
+        if problem := _values_problem(score, rollout, what=f"score {name!r}"):
+            return problem
     for name in ("reward", "weight"):
         value = getattr(signal, name)
         if real(value) is None:
@@ -179,13 +180,6 @@ def _reason_problem(reason: object) -> str | None:
     if reason is None or (isinstance(reason, str) and reason):
         return None
     return f"it is rejected for {kind(reason)}: give the reason as a text, or None to keep it"
-
-
-def _score_problem(signal: Signal, rollout: Rollout) -> str | None:
-    for name, score in signal.scores.items():
-        if problem := _values_problem(score, rollout, what=f"score {name!r}"):
-            return problem
-    return None
 
 
 def _values_problem(values: Floats | float, rollout: Rollout, *, what: str) -> str | None:

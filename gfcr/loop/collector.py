@@ -57,7 +57,6 @@ class Collector:
     """Makes the groups of one batch under a strategy's Control, Replay and Filter parts."""
 
     def __init__(self, strategy: Strategy, *, runner: Runner, view: RunView, known: Known) -> None:
-        """Makes a batch in which no group has been begun."""
         self._strategy, self._runner, self.view = strategy, runner, view
         self._known, self._shown = known, as_shown(view)
         self._rules = Rules(sampling=view.sampling, corrected=strategy.corrected, known=known)

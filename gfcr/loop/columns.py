@@ -42,10 +42,8 @@ class Columns:
 
     def _fill(self, *new: Sequence[Any]) -> None:
         """Appends to tokens, log-probs, versions and mask."""
-        self.tokens += new[0]
-        self.logprobs += new[1]
-        self.versions += new[2]
-        self.mask += new[3]
+        for column, values in zip(self._columns, new, strict=True):
+            column.extend(values)
         self._filled += len(new[0])
 
     def extend(self, delta: Delta) -> None:

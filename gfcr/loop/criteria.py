@@ -35,8 +35,8 @@ def _reliability(rollouts: Sequence[Rollout]) -> dict[str, float]:
     """Returns shares of rollouts that ended by themselves, and of judged ones with a verdict."""
     judged = [r for r in rollouts if r.reward is not None or r.error is not None]
     return {
-        "reliability/whole": _share([r.finish in _COMPLETE for r in rollouts]),
-        "reliability/scored": _share([r.reward is not None for r in judged]),
+        "reliability/whole": _mean([r.finish in _COMPLETE for r in rollouts]),
+        "reliability/scored": _mean([r.reward is not None for r in judged]),
     }
 
 
@@ -50,7 +50,7 @@ def _coverage(
     return {
         "coverage/distinct": _mean([len({r.text for r in g}) / len(g) for g in groups]),
         "coverage/live": len(_live(samples)) / len(trained) if trained else np.nan,
-        "coverage/solved": _share([max(own) >= 0.5 for own in scored]),
+        "coverage/solved": _mean([max(own) >= 0.5 for own in scored]),
     }
 
 
@@ -68,10 +68,6 @@ def _cost(samples: Sequence[Sample], *, generated: float, first_trained: int) ->
 def _live(samples: Sequence[Sample]) -> set[str]:
     """Returns the ids of the groups whose advantages are not all 0, but for rounding."""
     return {s.rollout.group_id for s in samples if np.any(np.abs(s.advantage_T) > 1e-6)}
-
-
-def _share(those: Sequence[bool]) -> float:
-    return _mean([float(each) for each in those])
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -28,7 +28,6 @@ class Desk:
     """
 
     def __init__(self, task: Task) -> None:
-        """Opens a desk for a task, whose verifier scores completions."""
         self.task = task
         self._answers: deque[tuple[Pending[Any], Any]] = deque()
         """Answers of the task that are not delivered yet, each with the pending that waits for it.

@@ -35,7 +35,7 @@ class Prompts(Protocol):
 
 
 class PromptStream:
-    """Shuffles the training prompts anew each epoch and hands each out once an epoch.
+    """The `Prompts` of a task, shuffled anew each epoch and handed out once an epoch.
 
     Without a seed they come in the order given.
     """
@@ -50,19 +50,15 @@ class PromptStream:
         self._order = self._shuffled(epoch=0)
 
     def draw(self, num: int) -> list[Prompt]:
-        """Takes the next `num` prompts."""
         return [self._returned.popleft() if self._returned else self._next() for _ in range(num)]
 
     def put_back(self, prompts: Sequence[Prompt]) -> None:
-        """Takes prompts back: they are drawn next, in this order."""
         self._returned.extendleft(reversed(prompts))
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the position in the stream, for a checkpoint."""
         return {"drawn": self.drawn, "returned": list(self._returned)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continues after the prompts already handed out."""
         self.drawn, self._returned = int(state["drawn"]), deque(state["returned"])
         self._order = self._shuffled(epoch=self.drawn // self.num_prompts)
 

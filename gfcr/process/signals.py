@@ -14,7 +14,6 @@ class Interrupted(KeyboardInterrupt):
     """Raised where a signal asked the process to end."""
 
     def __init__(self, number: int) -> None:
-        """Makes an interrupt for a signal's number."""
         super().__init__(signal.Signals(number).name)
         self.number = number
         self.paused: Mapping[str, Any] | None = None

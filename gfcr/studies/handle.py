@@ -210,7 +210,6 @@ class StudyHandle(JupyterMixin):
         return read_folders(folders, series=series)
 
     def __rich__(self) -> Table[dict[str, Any]]:
-        """Returns the table of runs that notebooks show."""
         return Table(rows=frames.run_rows(self._known), columns=_COLUMNS, title=repr(self))
 
     def __repr__(self) -> str:

@@ -109,7 +109,6 @@ class RunHandle(JupyterMixin):
         return plots.draw_curves(curves, metric=metric, baseline=None, by=by, ax=ax)
 
     def __rich__(self) -> Table[tuple[str, Any]]:
-        """Returns the table that notebooks show."""
         start = self.result["heldout"]["before"]["accuracy"]
         rows = [
             ("held-out score", f"{start:.3f} -> {self.score:.3f}"),

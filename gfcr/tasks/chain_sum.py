@@ -119,7 +119,13 @@ def _drawn(
         if text not in found and is_heldout(text) == heldout:
             found[text] = terms
     if len(found) < wanted:
-        raise _too_few(len(found), wanted=wanted, heldout=heldout, task=task)
+        key = "num_heldout" if heldout else "num_train"
+        raise TaskError(
+            f"chain_sum.{key}={wanted} is more than the {len(found)} different problems found "
+            f"with min_terms={task.min_terms}, max_terms={task.max_terms}, "
+            f"mean_terms={task.mean_terms}, max_operand={task.max_operand}: lower {key} or raise "
+            "mean_terms and max_terms."
+        )
     return tuple(found.items())
 
 
@@ -141,12 +147,3 @@ def question(terms: tuple[int, ...]) -> str:
 def is_heldout(text: str) -> bool:
     """Returns whether a problem belongs to the held-out eighth, decided by its text alone."""
     return hashlib.blake2b(text.encode(), digest_size=1).digest()[0] < 256 * _HELDOUT_SHARE
-
-
-def _too_few(found: int, *, wanted: int, heldout: bool, task: ChainSum) -> TaskError:
-    key = "num_heldout" if heldout else "num_train"
-    return TaskError(
-        f"chain_sum.{key}={wanted} is more than the {found} different problems found with "
-        f"min_terms={task.min_terms}, max_terms={task.max_terms}, mean_terms={task.mean_terms}, "
-        f"max_operand={task.max_operand}: lower {key} or raise mean_terms and max_terms."
-    )

@@ -1,6 +1,5 @@
 """Conversion of text to tokens: a Hugging Face tokenizer, or one token per character."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final, final
 
 from gfcr.errors import TaskError, near_file, shown
-from gfcr.process.tokenizer import ends_of, tokenizer_of
+from gfcr.process.tokenizer import ends_of, read_json, tokenizer_of
 from gfcr.tasks.turns import Turn, missing
 
 NONE: Final = "none"
@@ -24,7 +23,7 @@ _UNTHOUGHT: Final = re.compile(r"(?s)<think>\s*</think>\s*(?=<think>(?!.*</think
 @final
 @dataclass(frozen=True, kw_only=True)
 class CharCodec:
-    """One token per character. Agrees with the tokenizer of a demo model of the same alphabet."""
+    """A `Codec` of one token per character, as the tokenizer of a demo model of that alphabet."""
 
     alphabet: str
     _ids: dict[str, int] = field(init=False, repr=False)
@@ -35,7 +34,6 @@ class CharCodec:
 
     @property
     def eos_id(self) -> int:
-        """The token that ends a completion."""
         return SPECIAL_TOKENS.index("<eos>")
 
     @property
@@ -59,22 +57,19 @@ class CharCodec:
         return tuple(self._ids[c] for c in text)
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Decodes tokens, skipping special ones."""
         start = len(SPECIAL_TOKENS)
         return "".join(self.alphabet[t - start] for t in tokens if t >= start)
 
     def pieces(self, tokens: Sequence[int]) -> list[str]:
-        """Returns the text of each token, special ones included."""
         return [([*SPECIAL_TOKENS, *self.alphabet])[t] for t in tokens]
 
     def unsaid(self, tokens: Sequence[int]) -> list[str]:
-        """Returns none: special tokens of characters are no words."""
-        return []
+        return []  # special tokens of characters are no words
 
 
 @final
 class HfCodec:
-    """The tokenizer saved in a model folder, through its chat template where it has one."""
+    """The `Codec` of a tokenizer saved in a model folder, by its chat template where it has one."""
 
     def __init__(
         self,
@@ -122,7 +117,6 @@ class HfCodec:
 
     @property
     def eos_id(self) -> int:
-        """The token that ends a completion."""
         return self._eos
 
     def unbegun(self, prompt: Sequence[int]) -> str:
@@ -131,8 +125,7 @@ class HfCodec:
         Empty where it has the token, or the model was trained without one, as Qwen's were.
         """
         bos = self._tokenizer.bos_token_id
-        file = Path(self._folder) / "config.json"
-        config: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+        config = read_json(Path(self._folder) / "config.json")
         family, told = str(config.get("model_type", "")), config.get("bos_token_id")
         if bos in (None, self._eos, *prompt[:1]) or told != bos or family.startswith("qwen"):
             return ""
@@ -196,7 +189,6 @@ class HfCodec:
         return re.compile("|".join(map(re.escape, self._special().values())))
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """Encodes text that continues a sequence: no special tokens."""
         return self._ids(text, special=False)
 
     def decode(self, tokens: Sequence[int]) -> str:
@@ -205,11 +197,9 @@ class HfCodec:
         return str(self._tokenizer.decode(ids, skip_special_tokens=not self._raw))
 
     def pieces(self, tokens: Sequence[int]) -> list[str]:
-        """Returns the text of each token, special ones included."""
         return [str(self._tokenizer.decode([token])) for token in tokens]
 
     def unsaid(self, tokens: Sequence[int]) -> list[str]:
-        """Returns the special tokens of a completion, its end aside, that `decode` leaves out."""
         if self._raw:
             return []
         special = self._special()

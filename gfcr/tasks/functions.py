@@ -95,7 +95,6 @@ class Function(Scorer):
         return again, (f"{there}:{name}",)
 
     def judge(self, prompt: Prompt, *, text: str) -> Verdict:
-        """Calls the function with one completion."""
         return self.judge_all([Asked(prompt=prompt, text=text)])[0]
 
     def judge_all(self, asked: Sequence[Asked]) -> list[Verdict]:
@@ -111,7 +110,6 @@ class Function(Scorer):
         return [Verdict(reward=number(value)) for value in found]
 
     def describe(self) -> str:
-        """Describes the function with its options, by its docstring."""
         options = ", ".join(f"{n}={shown(v)}" for n, v in self._function.keywords.items())
         return f"{self.address}({options}) {first_line(self._function.func)}".strip()
 

@@ -76,7 +76,6 @@ class ReasoningGym(Task):
         )
 
     def verify(self, prompt: Prompt, *, text: str) -> Verdict:
-        """Asks the dataset's scorer."""
         answer = text
         if self.marker:
             answer = text.rpartition(self.marker)[2].partition("</answer>")[0]

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
+from itertools import repeat
 from typing import Any, cast, final
 from unicodedata import normalize
 
@@ -80,15 +81,15 @@ def read(table: Any, *, columns: Columns, check: Callable[[str], str | None], wh
         TaskError: a column is missing, there are no rows, a prompt is blank or no conversation, or
             an answer is of no use; names the row.
     """
-    given = _Given(
-        prompts=_column(table, columns.prompt, key="prompt_column", where=where),
-        answers=_column(table, columns.answer, key="answer_column", where=where),
-        tools=_column(table, columns.tools, key=columns.tools_key, where=where),
-    )
+    prompts = _column(table, columns.prompt, key="prompt_column", where=where)
+    answers = _column(table, columns.answer, key="answer_column", where=where)
+    tools = _column(table, columns.tools, key=columns.tools_key, where=where)
+    given = zip(prompts, answers or repeat(""), tools or repeat(None), strict=False)
     found, askings = dict[str, Row](), set[str]()
-    for number, prompt in enumerate(given.prompts):
+    for number, (prompt, answer, offered) in enumerate(given):
         place = f"{where}, row {number}"
-        row = _row(prompt, given, number=number, columns=columns, place=place)
+        made = _row(prompt, answer=answer, offered=offered, columns=columns, place=place)
+        row = replace(made, number=number)
         for answer in row.answers:
             if problem := check(answer):
                 raise TaskError(
@@ -106,34 +107,26 @@ def read(table: Any, *, columns: Columns, check: Callable[[str], str | None], wh
         raise TaskError(f"{where}: it has no rows.")
     return Read(
         rows=[*found.values()],
-        total=len(given.prompts),
+        total=len(prompts),
         apart=len(found) - len(askings),
-        written=sum(isinstance(p, str) and turns.written(p) is not None for p in given.prompts),
-        cut=sum(isinstance(a, float) and a.is_integer() and abs(a) >= 2**53 for a in given.answers),
+        written=sum(isinstance(p, str) and turns.written(p) is not None for p in prompts),
+        cut=sum(isinstance(a, float) and a.is_integer() and abs(a) >= 2**53 for a in answers),
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Given:
-    prompts: Sequence[Any]
-    answers: Sequence[Any]
-    tools: Sequence[Any]
-
-
-def _row(prompt: Any, given: _Given, *, number: int, columns: Columns, place: str) -> Row:
+def _row(prompt: Any, *, answer: Any, offered: Any, columns: Columns, place: str) -> Row:
     asks = f"{place}: column '{columns.prompt}'"
     prompt = (isinstance(prompt, str) and turns.written(prompt)) or prompt
     told = turns.conversation(prompt, where=asks) if isinstance(prompt, list) else ()
     text = turns.asked(told) if told else _text(prompt, where=asks)
     if not text.strip():
         raise TaskError(f"{asks} is blank: remove the row, or name another prompt_column.")
-    offered = given.tools[number] if given.tools else None
     tools = turns.tools(offered, where=f"{place}: column '{columns.tools}'")
     if tools and not told:
         told = ({"role": "user", "content": text},)
     key = content_key(_spelled(told, tools, text=text))
-    answers = _answers(given.answers[number] if given.answers else "", columns, place)
-    return Row(key, key, text, answers, number, told, tools)
+    answers = _answers(answer, columns, place)
+    return Row(key, key, text, answers, turns=told, tools=tools)
 
 
 def _spelled(told: Sequence[turns.Turn], tools: Sequence[Any], *, text: str) -> str:

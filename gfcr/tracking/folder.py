@@ -206,11 +206,7 @@ class RunFolder:
         if (self.path / "metrics.jsonl").exists():
             # All was checked before, so that a damaged record is left as it was found.
             os.truncate(self.path / "metrics.jsonl", mark.metrics)
-        kept = {self.rollouts / name for name in mark.rollouts}
-        for file in parquet.every_file(self.rollouts):
-            if file not in kept:
-                file.unlink()
-        self.drop_halves()
+        self.make_room(updates=0, kept=mark.rollouts)
         self._written = dict(mark.rollouts)
 
     def make_room(self, *, updates: int, kept: Collection[str]) -> None:

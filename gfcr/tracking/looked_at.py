@@ -1,6 +1,6 @@
 """Rollouts for people to read: the fate of each, and the best, worst and rejected ones."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, final
@@ -59,7 +59,17 @@ def rewards_of(rollout: Rollout) -> dict[str, float]:
 
 def look_at(file: Path) -> list[LookedAt]:
     """Returns an update's rollouts: those of groups in order, those cut short, then asides."""
-    return list(_all_rollouts(read_update(file)))
+    stored, found = read_update(file), list[LookedAt]()
+    for group in stored.groups:
+        for rollout, signal, why in zip(group.rollouts, group.signals, group.reasons, strict=True):
+            lost = f"rejected: {why}" if why else "not trained"
+            fate = "trained" if (group.id, rollout.id) in stored.trained else lost
+            found.append(_seen(rollout, of=stored, fate=fate, signal=signal))
+    for rollout in stored.aborted:
+        fate = "aborted" if rollout.finish == FinishReason.ABORTED else "not trained"
+        found.append(_seen(rollout, of=stored, fate=fate))
+    asides = [_seen(each, of=stored, fate=f"aside: {each.role}") for each in stored.asides]
+    return [*found, *asides]
 
 
 def picked(
@@ -93,19 +103,6 @@ def _by_turns(rejected: Sequence[LookedAt]) -> list[LookedAt]:
         seen[each.fate] = seen.get(each.fate, -1) + 1
         turns.append(seen[each.fate])
     return [each for _, each in sorted(zip(turns, rejected, strict=True), key=lambda pair: pair[0])]
-
-
-def _all_rollouts(stored: StoredUpdate) -> Iterator[LookedAt]:
-    for group in stored.groups:
-        for rollout, signal, why in zip(group.rollouts, group.signals, group.reasons, strict=True):
-            lost = f"rejected: {why}" if why else "not trained"
-            fate = "trained" if (group.id, rollout.id) in stored.trained else lost
-            yield _seen(rollout, of=stored, fate=fate, signal=signal)
-    for rollout in stored.aborted:
-        fate = "aborted" if rollout.finish == FinishReason.ABORTED else "not trained"
-        yield _seen(rollout, of=stored, fate=fate)
-    for rollout in stored.asides:
-        yield _seen(rollout, of=stored, fate=f"aside: {rollout.role}")
 
 
 def _seen(

@@ -60,7 +60,6 @@ class Mlflow(Tracker):
             self._monitor = self._monitor or _monitor(self.uri, run_id=self._mirror.run_id)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Mirrors one line of metrics, in one request."""
         if self._mirror is not None:
             with self._told():
                 self._mirror.log([MetricLine(step=step, metrics=metrics, time=time())])

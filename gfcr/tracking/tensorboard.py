@@ -44,14 +44,12 @@ class Tensorboard(Tracker):
             print(f"gfcr: no TensorBoard file in {folder}: {error}", file=sys.stderr)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Adds one line of metrics, and flushes it."""
         if self._writer is not None:
             _add(self._writer, step, metrics=metrics, at=time())
             # A TensorBoard beside the run reads the file while it grows.
             self._writer.flush()
 
     def finish(self, *, status: str, result: Mapping[str, object]) -> None:
-        """Closes the event file."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None

@@ -57,7 +57,6 @@ class Wandb(Tracker):
                 self._run.log(dict(metrics), step=step)
 
     def finish(self, *, status: str, result: Mapping[str, object]) -> None:
-        """Closes the run with its result as its summary."""
         if self._run is not None:
             with self._told():
                 shown = {k: v for k, v in result.items() if isinstance(v, int | float | str)}

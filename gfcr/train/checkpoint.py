@@ -123,8 +123,8 @@ def newest_whole(
             raise
         except CheckpointError as error:
             damaged.append((found, error))
-            continue
-        return found, damaged
+        else:
+            return found, damaged
     if damaged:
         raise CheckpointError(
             f"{damaged[0][1]} No checkpoint before it is whole: put the file back, or start over "
@@ -175,11 +175,10 @@ def _mark(checkpoint: Path, text: str) -> None:
     flush([checkpoint])  # the marker's directory entry, too
 
 
-def _manifest(files: Mapping[str, str]) -> str:
+def _manifest(files: dict[str, str]) -> str:
     """Returns the marker's text, which holds its own digest too."""
-    body = json.dumps(dict(sorted(files.items())))
-    own = hashlib.sha256(body.encode()).hexdigest()
-    return json.dumps({"files": dict(sorted(files.items())), "sha256": own}, indent=1) + "\n"
+    own = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
+    return json.dumps({"files": files, "sha256": own}, indent=1, sort_keys=True) + "\n"
 
 
 def _other(checkpoint: Path) -> str:

@@ -49,11 +49,6 @@ class Minibatch:
     """The verifier's likeliest tokens; None if only samples were recorded."""
     probs_BCM: Tensor | None
 
-    @property
-    def num_tokens(self) -> int:
-        """Number of completion tokens, padding excluded."""
-        return int((self.weights_BC > 0).sum())
-
 
 def collate(examples: Sequence[Example], *, device: torch.device) -> Minibatch:
     """Pads examples. Right padding needs no mask, as causal attention never looks at it."""
@@ -160,7 +155,7 @@ class Student:
             self._optimizer.step()
             self._optimizer.zero_grad()
             losses.append(loss.item())
-            tokens += batch.num_tokens
+            tokens += int((batch.weights_BC > 0).sum())
         return {
             "loss": sum(losses) / max(1, len(losses)),
             "tokens": tokens,

@@ -196,7 +196,6 @@ class Order:
         return replace(self, job=job)
 
     def __call__(self) -> None:
-        """Trains."""
         self.train(self.job, found=self.found)
 
 

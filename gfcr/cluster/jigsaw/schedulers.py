@@ -18,11 +18,10 @@ class Scheduler(Protocol):
 
 
 @final
-class Serial:
+class Serial(Scheduler):
     """Runs one pipeline after the other."""
 
     def choose(self, machine: Machine, *, state: State) -> Action:
-        """See `Scheduler.choose`."""
         order = machine.graph.pipelines
         ready = machine.ready(state)
         first = min(ready, key=lambda n: order.index(machine.graph.stages[n].pipeline))
@@ -30,11 +29,10 @@ class Serial:
 
 
 @final
-class Unmanaged:
+class Unmanaged(Scheduler):
     """Runs two pipelines side by side, whatever their stages; a third begins when one ends."""
 
     def choose(self, machine: Machine, *, state: State) -> Action:
-        """See `Scheduler.choose`."""
         order, stages = machine.graph.pipelines, machine.graph.stages
         first: dict[str, str] = {}
         # What has begun goes on; a third may have before one that comes first in order is ready.
@@ -45,11 +43,10 @@ class Unmanaged:
 
 
 @final
-class Greedy:
+class Greedy(Scheduler):
     """Maximises the work per second now; among equals, prefers long paths of work to follow."""
 
     def choose(self, machine: Machine, *, state: State) -> Action:
-        """See `Scheduler.choose`."""
         paths = machine.graph.paths_s
 
         def worth(action: Action) -> tuple[float, float]:
@@ -68,7 +65,7 @@ def _lost(machine: Machine, name: str, *, state: State) -> float:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class LookAhead(Checked):
+class LookAhead(Checked, Scheduler):
     """Tries every sequence of `depth` decisions, finished greedily, and begins the best one.
 
     Never worse than greedy: a sequence that is begun stays among those tried next, and so does
@@ -78,7 +75,6 @@ class LookAhead(Checked):
     depth: Count = 3
 
     def choose(self, machine: Machine, *, state: State) -> Action:
-        """See `Scheduler.choose`."""
         greedy = Greedy()
 
         def finish_s(state: State, *, depth: int) -> float:

@@ -78,7 +78,6 @@ class ChainSumDemonstrations(Demonstrations):
     styles: Styles = field(default_factory=Styles)
 
     def stream(self, *, seed: int) -> Iterator[Demonstration]:
-        """Yields demonstrations of problems that are not held out."""
         rng = random.Random(f"chain_sum/demonstrations/{seed}")
         while True:
             terms = self.task.draw(rng)

@@ -24,7 +24,6 @@ class ProgramDemonstrations(Demonstrations):
     most_references: int = 6
 
     def stream(self, *, seed: int) -> Iterator[Demonstration]:
-        """Yields demonstrations about programs that are not held out."""
         rng = random.Random(f"programs/demonstrations/{seed}")
         task = Programs(max_input=self.max_input, examples=self.examples)
         while True:

@@ -29,7 +29,6 @@ class ReasoningGymChainSum(Demonstrations):
     styles: Styles = field(default_factory=lambda: Styles(lowest=-99))
 
     def stream(self, *, seed: int) -> Iterator[Demonstration]:
-        """Yields demonstrations of questions that are not held out."""
         rng = random.Random(f"reasoning_gym/demonstrations/{seed}")
         options: dict[str, Any] = {"min_terms": self.min_terms, "max_terms": self.max_terms}
         options |= {"min_digits": 1, "max_digits": 1}

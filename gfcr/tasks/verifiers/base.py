@@ -66,11 +66,9 @@ class Verifier(Part, Scorer):
         return best([self.verify(text, answer=answer) for answer in answers_of(prompt)])
 
     def describe(self) -> str:
-        """Describes what it does, with its options."""
         return f"{self} gives {first_line(type(self))}"
 
     def check(self, answer: str) -> str | None:
-        """Returns what is wrong with a reference answer, or None; called for each at loading."""
         return None if answer.strip() else "it is empty"
 
 

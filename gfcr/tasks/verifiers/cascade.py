@@ -117,7 +117,6 @@ class Cascade(Verifier):
         return self._made[-1][1].check(answer)
 
     def lacks(self, columns: Collection[str]) -> str | None:
-        """Returns the first column that a tier lacks, or None."""
         return next((said for _, made in self._made if (said := made.lacks(columns))), None)
 
     def _audits(self, prompt: Prompt, text: str) -> bool:
