@@ -21,15 +21,12 @@ class Watch(Protocol):
 
     def begin(self, drafter: str, setting: str) -> None:
         """Called when a cell begins."""
-        ...
 
     def progress(self, *, tokens: int, power: float, wanted: int) -> None:
         """Called with the tokens sampled, the power at the last look, and the tokens wanted."""
-        ...
 
     def end(self, cell: Cell) -> None:
         """Called when the cell has ended."""
-        ...
 
 
 def run(plan: Plan, *, watch: Watch) -> Iterator[certificate.Certificate]:

@@ -5,6 +5,7 @@ import json
 import os
 import platform
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -81,10 +82,8 @@ def now_versions() -> dict[str, str]:
     """Versions of what sampling depends on, as installed here."""
     found: dict[str, str] = {}
     for name in VERSIONED:
-        try:
+        with suppress(PackageNotFoundError):
             found[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return found
 
 

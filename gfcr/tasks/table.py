@@ -145,7 +145,7 @@ def _bare(text: str) -> str:
     return normalize("NFC", text).strip()
 
 
-def _column(table: Any, path: str, *, key: str = "", where: str) -> Sequence[Any]:
+def _column(table: Any, path: str, *, key: str, where: str) -> Sequence[Any]:
     """Returns a column, or what lies at a dotted path in each of its values; empty for none."""
     names: Sequence[str] = table.column_names
     first, _, rest = path.partition(".")

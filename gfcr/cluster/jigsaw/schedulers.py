@@ -14,7 +14,6 @@ class Scheduler(Protocol):
     @abstractmethod
     def choose(self, machine: Machine, *, state: State) -> Action:
         """Returns one of the machine's possible actions."""
-        ...
 
 
 @final
