@@ -137,7 +137,6 @@ STUDY = ("arms", "factors", "search")
 """Keys of which a study has one, and an experiment none."""
 RECORDS = {"sampling": Sampling, "evaluation": Evaluation, "budget": Budget, "roster": Roster}
 
-
 CONFIG = "config.yaml"
 """The file in a run folder with the experiment as written, before interpolation."""
 
@@ -218,9 +217,10 @@ def given(source: object, *, where: str) -> dict[str, Any]:
 def experiment(values: Mapping[str, Any], *, where: str) -> Experiment:
     """Builds an experiment from plain values over the defaults, resolved and strictly typed."""
     if said := [key for key in STUDY if key in values]:
+        one = "" if "search" in said else f", or one arm with `gfcr sweep {where} --arms ARM`"
         raise ConfigError(
-            f"{where} is a study: it has `{said[0]}`. Run all of it with `gfcr sweep {where}`, or "
-            f"one arm with `gfcr sweep {where} --arms ARM` (in Python: gfcr.study)."
+            f"{where} is a study: it has `{said[0]}`. Run all of it with `gfcr sweep {where}`{one} "
+            "(in Python: gfcr.study)."
         )
     defaults = asdict(Experiment())
     found = interpolation.resolved(values, over=defaults, where=where)

@@ -65,6 +65,7 @@ def test_a_setting_is_scaled_and_a_whole_number_stays_one(
     assert changed.overrides[0].endswith(expected) and changed.overrides[0].startswith(setting)
     assert both.overrides == ("a=1", "b=2") and both.why == "both"
     assert rule.stage == "Control"
+    assert scaled("a", by=2, least=4)({"a": 1}) == ("a=4",)
 
 
 @over("trainer", [{"name": "dry"}, {"learning_rate": {"name": "mine"}}])

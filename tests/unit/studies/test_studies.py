@@ -206,6 +206,8 @@ def test_a_run_that_fails_says_why(folder: Path, capsys: pytest.CaptureFixture[s
         gfcr.run(folder / "fails.yaml", strategy={"name": "grpo", "filters": part})
     with pytest.raises(ConfigError, match=r"is a study: it has `arms`.* gfcr\.study"):
         gfcr.run(folder / "base.yaml", arms=SIZES)
+    with pytest.raises(ConfigError, match=r"`search`. Run all of it with `gfcr sweep \S+` \(in P"):
+        gfcr.run(folder / "base.yaml", search={"space": {}})
     # What the command line says of a study, its cell says.
     arms = {"well": {}, "broken": {"strategy": {"filters": part}}}
     capsys.readouterr()
