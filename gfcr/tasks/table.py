@@ -88,12 +88,11 @@ def read(table: Any, *, columns: Columns, check: Callable[[str], str | None], wh
     found, askings = dict[str, Row](), set[str]()
     for number, (prompt, answer, offered) in enumerate(given):
         place = f"{where}, row {number}"
-        made = _row(prompt, answer=answer, offered=offered, columns=columns, place=place)
-        row = replace(made, number=number)
-        for answer in row.answers:
-            if problem := check(answer):
+        row = _row(prompt, number, answer=answer, offered=offered, columns=columns, place=place)
+        for each in row.answers:
+            if problem := check(each):
                 raise TaskError(
-                    f"{place}: the answer {answer!r} cannot be verified, {problem}. "
+                    f"{place}: the answer {each!r} cannot be verified, {problem}. "
                     "Remove the row, or give another dataset.verifier or answer_column."
                 )
         said = [*row.answers, *([table[number]] if columns.all else [])]
@@ -114,7 +113,9 @@ def read(table: Any, *, columns: Columns, check: Callable[[str], str | None], wh
     )
 
 
-def _row(prompt: Any, *, answer: Any, offered: Any, columns: Columns, place: str) -> Row:
+def _row(
+    prompt: Any, number: int, *, answer: Any, offered: Any, columns: Columns, place: str
+) -> Row:
     asks = f"{place}: column '{columns.prompt}'"
     prompt = (isinstance(prompt, str) and turns.written(prompt)) or prompt
     told = turns.conversation(prompt, where=asks) if isinstance(prompt, list) else ()
@@ -125,8 +126,7 @@ def _row(prompt: Any, *, answer: Any, offered: Any, columns: Columns, place: str
     if tools and not told:
         told = ({"role": "user", "content": text},)
     key = content_key(_spelled(told, tools, text=text))
-    answers = _answers(answer, columns, place)
-    return Row(key, key, text, answers, turns=told, tools=tools)
+    return Row(key, key, text, _answers(answer, columns, place), number, told, tools)
 
 
 def _spelled(told: Sequence[turns.Turn], tools: Sequence[Any], *, text: str) -> str:

@@ -1,16 +1,11 @@
 """Means over seeds, with intervals where there are any."""
 
-import argparse
-import io
-from typing import Any
-
 from benchmarks.limits import limits, ratio_limits, words
 from benchmarks.rose import report
 from benchmarks.rose.live import ARMS, Arm, Played
 from benchmarks.rose.measure import Measured, Plan
 from benchmarks.rose.trace import Trace
 from benchmarks.rose.traffic import Answered
-from gfcr import cli
 from gfcr.cluster.slack import Objectives
 from gfcr.commands import Outcome
 from gfcr.speculation.cost import PassCost
@@ -19,10 +14,8 @@ from gfcr.speculation.cost import PassCost
 def test_a_single_value_is_told_without_an_interval() -> None:
     assert words(limits([1.5])) == words(ratio_limits([1.5])) == "1.50"
     assert words(limits([1.0, 2.0])).startswith("1.50 (-4.85 to ")
-    answer = io.StringIO()
-    asked: dict[str, Any] = {"options": argparse.Namespace(json=True), "stdout": answer}
-    cli._answer(Outcome(data=limits([1.5])), **asked)  # pyright: ignore[reportPrivateUsage]
-    assert answer.getvalue() == '{"value": 1.5, "low": null, "high": null}\n', "NaN is no JSON"
+    told = Outcome(data=limits([1.5])).json
+    assert told == '{"value": 1.5, "low": null, "high": null}', "NaN is no JSON"
 
 
 def played(arm: Arm, *, seed: int, tokens: int) -> Played:
