@@ -127,6 +127,7 @@ def test_columns_may_be_nested_and_answers_several() -> None:
         (Table(query=["a"], a=["1"]), r"Columns: query, a"),
         (Table(q=[], a=[]), "no rows"),
         (Table(q=["a", "b"], a=["1", ""]), "row 1: the answer '' cannot be verified, it is empty"),
+        (Table(q=["a"], a=[["1", ""]]), "row 0: the answer '' cannot be verified, it is empty"),
         (Table(q=["a", "b"], a=["1", None]), "row 1: column 'a' holds NoneType"),
         (Table(q=[["a"]], a=["1"]), r"row 0: column 'q' holds \['a'\]: give a text"),
         (Table(q=[[]], a=["1"]), r"row 0: column 'q' holds \[\]"),
