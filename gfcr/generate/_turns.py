@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Final
 from annotated_types import Len
 
 from gfcr import registry
-from gfcr.errors import TaskError
+from gfcr.errors import GfcrError, TaskError
 from gfcr.generate._markers import before
 from gfcr.generate.tools.base import Call, Over, Tool, ToolError
 from gfcr.generate.tools.calculator import Calculator
@@ -56,7 +56,13 @@ class TakesTurns(Generate):
         # Its own copy: a tool in a thread must not write to notes that the loop reads.
         call = Call(text=text, prompt=session.job.prompt, held=held(trajectory))
         self.calls += 1
-        answer = await session.call(_attempt, tool, call) if tool.slow else _attempt(tool, call)
+        try:
+            answer = await session.call(_attempt, tool, call) if tool.slow else _attempt(tool, call)
+        except GfcrError:
+            raise
+        except Exception as error:
+            trajectory.fail(error)
+            return
         if isinstance(answer, Over):
             trajectory.end(str(answer))
         else:

@@ -29,7 +29,8 @@ class ToolTree(TakesTurns):
     That is the paper's rule, with its alpha, beta and tau. The authors' code draws U in place of
     tau, which with a weight of 0.2 on small dH is close to tossing a coin.
 
-    A turn waits for all rollouts of its prompt, so that speed does not decide who branches. Hurts
+    A turn waits for all rollouts of its prompt, so that speed does not decide who branches. A tool
+    that fails, other than by a `ToolError`, makes the rollout that called it unscorable. Hurts
     with a slow tool; where the first tokens behind an answer are always alike, whose entropy tells
     nothing; and with `initial` of M or more, where nothing branches.
     """

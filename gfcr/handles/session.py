@@ -94,6 +94,13 @@ class Trajectory(Protocol):
         """
         ...
 
+    def fail(self, error: BaseException | str) -> None:
+        """Ends it as failed, `finish=error`: unscorable, its siblings go on.
+
+        For an error that is the part's own, or its tool's, and no fault of the policy.
+        """
+        ...
+
     def drop(self, reason: str) -> None:
         """Removes the trajectory from its group, ended or not; it must not be sampling.
 

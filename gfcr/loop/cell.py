@@ -7,7 +7,6 @@ from typing import Final, final
 import numpy as np
 
 from gfcr.engine.base import Engine
-from gfcr.errors import described
 from gfcr.ledger import aside
 from gfcr.loop.floor import Origin
 from gfcr.loop.judging import Judging
@@ -131,7 +130,7 @@ class Cell:
         """
         session = self._session
         if session is not None and session.returned and not session.settled:
-            self._tell(session.settle())
+            session.settle()
         if session is not None and session.is_verified:
             self._freeze(session)
         if self._session is None:
@@ -194,19 +193,10 @@ class Cell:
         self._beside.append(session)
         return session
 
-    def _tell(self, failure: BaseException | None) -> None:
-        if failure is not None:
-            floor = self.origin.floor
-            said = f"strategy.{floor.address} failed on prompt {self.origin.job.prompt.id!r}"
-            floor.told.tell(floor.address, f"{said}: {described(failure)}", error=failure)
-
     def _told(self, rollout: Rollout) -> Rollout:
-        floor = self.origin.floor
-        if rollout.finish == FinishReason.ERROR:
-            floor.told.tell(floor.address, f"rollout {rollout.id} failed: {rollout.error}")
-        elif rollout.error is not None:
+        if rollout.error is not None and rollout.finish != FinishReason.ERROR:
             said = f"rollout {rollout.id} is unscorable: {rollout.error}"
-            floor.told.tell(str(reason_of(rollout)), said)
+            self.origin.floor.told.tell(str(reason_of(rollout)), said)
         return rollout
 
 

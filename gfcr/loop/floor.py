@@ -253,3 +253,11 @@ class Origin:
     def touch(self) -> None:
         """Marks the group as one whose state may have changed."""
         self.floor.touched[self.group_id] = None
+
+    def tell(self, error: BaseException | str, *, rollout: str) -> str:
+        """Logs a failure of the Generate part, and returns it in words."""
+        cause, address = error if isinstance(error, BaseException) else None, self.floor.address
+        words = described(cause) if cause else str(error)
+        said = f"strategy.{address} failed on prompt {self.job.prompt.id!r}, rollout {rollout}"
+        self.floor.told.tell(address, f"{said}: {words}", error=cause)
+        return words

@@ -2,7 +2,7 @@
 
 from typing import final
 
-from gfcr.errors import GfcrError, asking, described
+from gfcr.errors import GfcrError, asking
 from gfcr.loop.coroutine import Run
 from gfcr.loop.floor import Origin
 from gfcr.loop.scratch import SideSession
@@ -47,17 +47,14 @@ class JobSession(SideSession, Session):
         """Returns whether the Generate part has returned (or raised)."""
         return self._run is not None and self._run.done
 
-    def settle(self) -> BaseException | None:
+    def settle(self) -> None:
         """Closes open trajectories after return; a failure costs only the rollouts it concerns.
 
         Those are the rollouts that the coroutine waited for and those still open; if it is not one
         of several gathered, all of the job's, even if it had not opened them yet.
 
-        Returns:
-            The error that the Generate part raised, or None.
-
         Raises:
-            GfcrError: it raised one, whose message is passed on to the user as it is.
+            GfcrError: the part raised one, whose message is passed on to the user as it is.
         """
         self.finish()
         self.settled = True
@@ -70,14 +67,12 @@ class JobSession(SideSession, Session):
                 self.open(index)
         lost = self._lost(failure)
         for trajectory in self.trajectories:
-            problem = described(lost[id(trajectory)]) if id(trajectory) in lost else None
-            problem = problem or trajectory.problem()
+            problem = lost.get(id(trajectory)) or trajectory.problem()
             if problem is None:
                 trajectory.seal()
             # A failed rollout stays in its group, which an aborted one has to leave.
             elif trajectory.finish != FinishReason.ABORTED:
                 trajectory.fail(problem)
-        return failure
 
     def _lost(self, failure: BaseException | None) -> dict[int, BaseException]:
         """Returns the trajectories that a failure costs, by identity, with the error of each."""

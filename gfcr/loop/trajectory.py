@@ -231,9 +231,8 @@ class LiveTrajectory(Columns):
         if not self._verify and self.verdict is None:
             self.verdict = Verdict(reward=None, error="the Generate part gave it no verdict")
 
-    def fail(self, error: str) -> None:
-        """Marks the trajectory as failed by an error of the Generate part."""
-        self.finish, self.error = FinishReason.ERROR, error
+    def fail(self, error: BaseException | str) -> None:
+        self.finish, self.error = FinishReason.ERROR, self._origin.tell(error, rollout=self.id)
 
     @property
     def is_verified(self) -> bool:

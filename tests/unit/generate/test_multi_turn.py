@@ -40,7 +40,7 @@ def completion(request: Request) -> str:
 
 def ran(text_of: Any = lambda r: WORKED[completion(r)], **knobs: Any) -> tuple[Any, RolloutBatch]:
     changes = {k: knobs.pop(k) for k in ("max_tokens", "prompts", "on") if k in knobs}
-    plan = strategies.load("multi_turn", **{"group_size": 2, **knobs})
+    plan = strategies.load(knobs.pop("name", "multi_turn"), **{"group_size": 2, **knobs})
     pipeline = make.pipeline(plan, script=make.scripted(text_of), **{"prompts": 2, **changes})
     return pipeline, pipeline.next_batch()
 
@@ -152,11 +152,12 @@ class Broken(Tool):
         return "1"
 
 
-def test_a_tool_that_fails_costs_its_own_rollout_only() -> None:
+@over("name", ["multi_turn", "arpo"])
+def test_a_tool_that_fails_costs_its_own_rollout_only(name: str) -> None:
     def text_of(request: Request) -> str:
         return {"": "3=" if "/0#" in request.id else "2="}.get(completion(request), "#1")
 
-    pipeline, batch = ran(text_of, generate={"tool": address(Broken)})
+    pipeline, batch = ran(text_of, name=name, generate={"tool": address(Broken)})
     rollouts = [r for g in batch.groups for r in g.rollouts]
     failed = [r for r in rollouts if r.finish == FinishReason.ERROR]
     assert [r.id.rpartition("/")[2] for r in failed] == ["0", "0"]
@@ -276,14 +277,15 @@ def gone_on(
         notes=notes or ({"tool_calls": calls} if calls else {}),
     )
     words = {**WORKED, "3+9==12": "#8", "3=": "#2", "3==": "#1", "3+9=12,12-4=0,2": "1="}
-    script = make.scripted(lambda request: words[completion(request)])
+    script = make.scripted(lambda request: words.get(completion(request), "#1"))
     engine = FakeEngine(Fake(), seed=7, script=script)
     floor = Floor(engine=engine, codec=make.CODEC, desk=Desk(make.CoinTask()), seed=0)
     view = make.view()
     runner = Runner(floor, generate=MultiTurn(**knobs))
-    job = replace(view.job(prompt), num_samples=1, resume=(cut,))
+    job = replace(view.job(prompt), num_samples=2, resume=(cut,))
     runner.start(job, group_id="g", view=shown(view))
-    ((rollout,),) = (group.rollouts for group in runner.finish())
+    ((rollout, sibling),) = (group.rollouts for group in runner.finish())
+    assert sibling.finish == FinishReason.STOP
     return rollout
 
 
@@ -291,6 +293,7 @@ def test_a_rollout_cut_while_its_tool_was_at_work_asks_it_again_and_no_other_doe
     assert gone_on("3+9=").text == "3+9=12,12-4=8#8"
     assert gone_on("3+9=12", written=2, calls=1).text == "3+9=12,12-4=8#8"
     assert gone_on("3==", written=1).text == "3==#1", "the tool wrote the stop text"
+    assert gone_on("3=", tool=Broken()).finish == FinishReason.ERROR, "and its sibling goes on"
 
 
 def test_calls_made_before_a_cut_count() -> None:

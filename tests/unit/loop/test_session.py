@@ -136,7 +136,7 @@ def test_failures_are_told_once_of_each_kind_with_prompt_and_error(caplog: Any) 
             start(on, number)
         on.runner.finish()
     assert [r.getMessage() for r in caplog.records] == [
-        f"strategy.evaluation.generate failed on prompt 'c0': {BROKE} "
+        f"strategy.evaluation.generate failed on prompt 'c0', rollout g0/0: {BROKE} "
         "(the first one; see `unscorable/*`)"
     ]
     assert isinstance(caplog.records[0].exc_info[1], RuntimeError)
@@ -161,7 +161,7 @@ def test_rollouts_that_fail_and_that_cannot_be_scored_are_told(caplog: Any) -> N
     said = "(the first one; see `unscorable/*`)"
     odd = "its notes are no numbers (or texts, but no rewards)"
     assert [r.getMessage() for r in caplog.records] == [
-        f"rollout g0/0 failed: {odd}: {{'x': [1.0]}} {said}",
+        f"strategy.generate failed on prompt 'c0', rollout g0/0: {odd}: {{'x': [1.0]}} {said}",
         f"rollout g0/1 is unscorable: ValueError: cannot parse {said}",
     ]
     assert on.floor.told._kinds == {"generate", "ValueError"}
