@@ -4,10 +4,10 @@
 `drafters` and `worker` ask it of gfcr's own engines; `target` reads models with torch.
 """
 
-from gfcr.audit.asked import Asked
+from gfcr.audit.asked import Asked, Prompts
 from gfcr.audit.judge import audit_cell
 from gfcr.audit.sampler import Target
-from gfcr.certificate.cell import Cell, Prompts, Verdict
+from gfcr.certificate.cell import Cell, Verdict
 from gfcr.certificate.record import certificate_for, covered, read
 from gfcr.certificate.settings import SETTINGS, Setting
 

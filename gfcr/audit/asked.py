@@ -1,6 +1,6 @@
 """What an audit asks of an engine: one cell, and how exact its arithmetic must be."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -8,8 +8,13 @@ from typing import Final, final
 
 from gfcr.audit.law import TOLERANCE
 from gfcr.audit.sampler import Drafts, Records, Target
-from gfcr.certificate.cell import LEVEL, NONE, SAMPLES, Prompts
+from gfcr.certificate.cell import LEVEL, NONE
 from gfcr.certificate.settings import Setting
+
+SAMPLES: Final = 300_000
+"""Most tokens a cell samples. It stops earlier where fewer show every planted bias."""
+ROUND: Final = 25_000
+"""Tokens, about, between looks at the power (which does not depend on what was sampled)."""
 
 
 @final
@@ -39,6 +44,29 @@ ROUNDINGS: Final[Mapping[str, Rounding]] = {
 """Measured on the demo model, on average and at most: float32 2e-6 and 5e-5, bfloat16 2e-2 (tokens
 in place of rejected drafts) and 1.2, of 300,000 tokens on an H100; float16 has 8 times the
 precision of bfloat16."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Prompts:
+    """What is asked. Every round asks all prompts again, so that contexts repeat."""
+
+    prompts: Sequence[Sequence[int]]
+    max_tokens: int
+    repeats: int = 32
+    """Requests of a prompt in a row, so that neighbours share it."""
+    typical: int = 0
+    """Tokens of a completion that ends by itself, about; 0: `max_tokens`."""
+    tokens: int = ROUND
+    """Of a round, about."""
+
+    def round(self, *, endless: bool = False) -> list[Sequence[int]]:
+        """Prompts of about `tokens` tokens' worth of requests, and of two repeats at least."""
+        each_tokens = self.max_tokens if endless else self.typical or self.max_tokens
+        wanted = max(2 * len(self.prompts), self.tokens // min(each_tokens, self.max_tokens))
+        each = max(1, min(self.repeats, wanted // len(self.prompts)))
+        block = [p for p in self.prompts for _ in range(each)]
+        return block * max(1, round(wanted / len(block)))
 
 
 @final

@@ -1,6 +1,6 @@
 """The battery of all tests that are made of one sample."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -11,10 +11,19 @@ from gfcr.audit.evidence import BOUND, Evidence
 from gfcr.audit.features import PARTITIONS
 from gfcr.audit.sampler import BONUS, PLAIN, VERIFIED
 from gfcr.audit.shifts import DRAFT, POSITION
-from gfcr.certificate.cell import SHARES
 
 EARLY: Final = 4
 """First band of positions with a test of its own, which begins at position 8."""
+SHARES: Final[Mapping[str, float]] = {
+    "law": 0.5,
+    "where": 0.15,
+    "length": 0.1,
+    "rule": 0.1,
+    "repeats": 0.05,
+    "dependence": 0.05,
+    "scan": 0.05,
+}
+"""How the level is split between families; within a family each test gets the same (Bonferroni)."""
 
 Families = dict[str, tuple[checks.Check, ...]]
 

@@ -21,9 +21,9 @@ from gfcr.audit.evidence import Evidence, added
 from gfcr.audit.greedy import Compared
 from gfcr.audit.kept import Gathered
 from gfcr.audit.memory import Learning
-from gfcr.audit.power import Powers
+from gfcr.audit.power import FAR, LATE, Powers
 from gfcr.audit.sampler import PLAIN, Asking, Sampled, sample
-from gfcr.certificate.cell import FAR, LATE, NONE, POWER, SHARES, Cell, judged, wrong_logprobs
+from gfcr.certificate.cell import NONE, POWER, Cell, judged, wrong_logprobs
 from gfcr.engine.base import Engine, EngineStats
 from gfcr.errors import EngineError
 from gfcr.seeds import seed_of
@@ -247,7 +247,7 @@ def _decisive(cell: Cell, families: battery.Families) -> Check:
     if kind := wrong_logprobs(cell):
         return Check("log-probs", cell.logprobs[kind]["mean"], -1, 0.0)
     corrected = [
-        check._replace(p_value=check.p_value * len(made) / SHARES[family])
+        check._replace(p_value=check.p_value * len(made) / battery.SHARES[family])
         for family, made in families.items()
         for check in made
     ]

@@ -8,9 +8,10 @@ from typing import Any, Final, final
 
 from gfcr import config, experiment, models, registry
 from gfcr import strategy as strategies
+from gfcr.audit.asked import SAMPLES
 from gfcr.audit.drafters import ALL, ELSEWHERE, Subject, named, words_of
 from gfcr.audit.prompts import MAX_TOKENS, PROMPT
-from gfcr.certificate.cell import LEVEL, NONE, SAMPLES
+from gfcr.certificate.cell import LEVEL, NONE
 from gfcr.certificate.settings import RUN, SETTINGS, Setting
 from gfcr.engine.server_settings import Serving, is_served
 from gfcr.engine.vllm_settings import Settings

@@ -17,12 +17,17 @@ from gfcr.audit.battery import Families, Tail
 from gfcr.audit.checks import Check
 from gfcr.audit.evidence import Evidence
 from gfcr.audit.shifts import DRAFT, POSITION, TILTS, Shifts
-from gfcr.certificate.cell import FAR, LATE, MOST, POWER
+from gfcr.certificate.cell import POWER
 from gfcr.certificate.settings import Setting
 
+LATE: Final = 0.05
+"""Total variation of biases from some position on, to the end, that an audited length excludes."""
+FAR: Final = 0.1
+"""The same for biases in steps that verify drafts of some length or longer."""
+MOST: Final = 10.0
+"""Times the stated distance that a planted bias may take where filtered laws have room."""
 ROOM: Final = 0.5
 """Share of the stated distance that a tilt must reach, where there is room, to count as planted."""
-
 MANY: Final = 1_000.0
 """Times its size to which a sample is supposed to grow, at most, to say how many are wanted."""
 

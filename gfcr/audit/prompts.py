@@ -4,7 +4,7 @@ from itertools import islice
 
 import numpy as np
 
-from gfcr.certificate.cell import Prompts
+from gfcr.audit.asked import Prompts
 from gfcr.models import DEMOS, recipe
 from gfcr.seeds import rng
 from gfcr.tasks.codec import CharCodec

@@ -3,39 +3,19 @@
 The verdict is a function of the recorded figures alone (`judged`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, final
 
 NONE: Final = "none"
 """Called a drafter where the engine does not speculate."""
-SAMPLES: Final = 300_000
-"""Most tokens a cell samples. It stops earlier where fewer show every planted bias."""
 DISTANCE: Final = 0.01
 """Total variation of the planted biases that a verdict of `lossless` excludes."""
-LATE: Final = 0.05
-"""Total variation of biases from some position on, to the end, that an audited length excludes."""
-FAR: Final = 0.1
-"""The same for biases in steps that verify drafts of some length or longer."""
-MOST: Final = 10.0
-"""Times the stated distance that a planted bias may take where filtered laws have room."""
 POWER: Final = 0.99
 """Least probability with which each of them would have been found."""
 LEVEL: Final = 0.002
 """Probability that an audit, of however many cells, calls an exact engine biased."""
-ROUND: Final = 25_000
-"""Tokens, about, between looks at the power (which does not depend on what was sampled)."""
-SHARES: Final[Mapping[str, float]] = {
-    "law": 0.5,
-    "where": 0.15,
-    "length": 0.1,
-    "rule": 0.1,
-    "repeats": 0.05,
-    "dependence": 0.05,
-    "scan": 0.05,
-}
-"""How the level is split between families; within a family each test gets the same (Bonferroni)."""
 SOME: Final = 100
 """Tokens from which on a mean gap of log-probs is looked at."""
 
@@ -78,11 +58,11 @@ class Cell:
     longest: int = 0
     """Most tokens that a completion had."""
     lengths: dict[str, float] = field(default_factory=dict[str, float])
-    """Position -> power against a bias of `LATE` from there to the end."""
+    """Position -> power against a bias of `audit.power.LATE` from there to the end."""
     longest_draft: int = 0
     """Most tokens of a draft that was verified."""
     drafts: dict[str, float] = field(default_factory=dict[str, float])
-    """Draft length -> power against a bias of `FAR` in steps with drafts as long or longer."""
+    """Draft length -> power against `audit.power.FAR` in steps with drafts as long or longer."""
     tokens: int = 0
     wanted: int = 0
     """Tokens that would show every planted bias, about; 0: not known."""
@@ -212,26 +192,3 @@ def _missing(cell: Cell) -> str:
     if not cell.exact and not cell.greedy:
         return "no test rejects, but the drafter states that its rule is not exact"
     return ""
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Prompts:
-    """What is asked. Every round asks all prompts again, so that contexts repeat."""
-
-    prompts: Sequence[Sequence[int]]
-    max_tokens: int
-    repeats: int = 32
-    """Requests of a prompt in a row, so that neighbours share it."""
-    typical: int = 0
-    """Tokens of a completion that ends by itself, about; 0: `max_tokens`."""
-    tokens: int = ROUND
-    """Of a round, about."""
-
-    def round(self, *, endless: bool = False) -> list[Sequence[int]]:
-        """Prompts of about `tokens` tokens' worth of requests, and of two repeats at least."""
-        each_tokens = self.max_tokens if endless else self.typical or self.max_tokens
-        wanted = max(2 * len(self.prompts), self.tokens // min(each_tokens, self.max_tokens))
-        each = max(1, min(self.repeats, wanted // len(self.prompts)))
-        block = [p for p in self.prompts for _ in range(each)]
-        return block * max(1, round(wanted / len(block)))

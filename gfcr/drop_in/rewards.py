@@ -10,8 +10,7 @@ from torch import nn
 
 from gfcr.drop_in.encode import TrlCodec, prompt_of
 from gfcr.drop_in.logs import Extras, conversation, is_async, score_names
-from gfcr.tasks.base import Asked, Codec, Problems, Task, Verdict
-from gfcr.tasks.rows import LazyPrompts
+from gfcr.tasks.base import Asked, Codec, LazyPrompts, Problems, Task, Verdict
 from gfcr.train.rollout_func import TrlPrompt
 from gfcr.types import Prompt
 

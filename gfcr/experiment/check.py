@@ -4,7 +4,7 @@ Each part says what it needs: `Strategy.check`, `Filter.check`, `TrainerConfig.c
 `EngineConfig.check` and `context`. `gfcr.values.ranges` says what one field may hold.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -12,7 +12,7 @@ from gfcr.config import Experiment
 from gfcr.errors import ConfigError, TaskError, unknown_name
 from gfcr.experiment.resolved import Resolved
 from gfcr.process.launched import check_launch, place
-from gfcr.tasks.base import Codec, Problems
+from gfcr.tasks.base import Codec, LazyPrompts, Problems
 from gfcr.types import Prompt, Sampling
 
 MOST_ROLLOUTS: Final = 1_000_000
@@ -87,7 +87,7 @@ def check_problems(resolved: Resolved, problems: Problems, *, codec: Codec, mode
     check_stops(evaluation.sampling, key="evaluation.sampling", codec=codec)
     for generate in (resolved.strategy.generate, resolved.generate):
         generate.check(codec.encode)
-    some = f" of {_ENCODED:,} looked at" if len(problems.train) >= 2 * _ENCODED else ""
+    some = f" of {_ENCODED:,} looked at" if len(problems.train) > _ENCODED else ""
     context = "" if room is None else f", of {room:,} for prompt and answer"
     return f"longest prompt{some} {longest:,} tokens{context}"
 
@@ -146,9 +146,7 @@ def _check_room(
 ) -> int:
     """Returns the number of tokens of the longest prompt."""
     longest = 0
-    # They are spread over the split, as sorted data have their longest prompts together.
-    for index in range(0, len(prompts), max(1, len(prompts) // _ENCODED)):
-        prompt = prompts[index]
+    for prompt in map(prompts.__getitem__, _looked_at(prompts)):
         if not prompt.tokens:
             raise ConfigError(f"prompt {prompt.id} of the task is empty: give it a text.")
         if room is not None and len(prompt.tokens) + sampling.max_tokens > room:
@@ -160,3 +158,11 @@ def _check_room(
             )
         longest = max(longest, len(prompt.tokens))
     return longest
+
+
+def _looked_at(prompts: Sequence[Prompt]) -> Iterable[int]:
+    """Returns the indices of the longest texts; of what may be slow to read, of some all over."""
+    if isinstance(prompts, LazyPrompts):
+        return prompts.longest(_ENCODED)
+    # Sorted data have their longest prompts together.
+    return range(0, len(prompts), max(1, -(-len(prompts) // _ENCODED)))

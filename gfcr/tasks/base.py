@@ -1,11 +1,12 @@
 """The task contract: prompts with verifiable answers, and the verifier."""
 
 from abc import abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 from inspect import getdoc
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, final, overload
 
 from gfcr.errors import TaskError
 from gfcr.handles import TOOLS, TURNS, Posed, Verdict
@@ -36,6 +37,32 @@ class Problems:
     """Whether training prompts keep their order, not shuffled each epoch: their mix may move."""
     about: str = ""
     """What was read and what was left out, for the start of a run to say in one line."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class LazyPrompts(Sequence[Prompt]):
+    """Prompts made when they are looked at, so that a large dataset opens at once."""
+
+    rows: Sequence[Any]
+    """What the prompts are made of; `longest` asks each for its `characters`."""
+    make: Callable[[Any], Prompt]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Prompt: ...
+    @overload
+    def __getitem__(self, index: slice) -> "LazyPrompts": ...
+    def __getitem__(self, index: int | slice) -> "Prompt | LazyPrompts":
+        if isinstance(index, slice):
+            return LazyPrompts(rows=self.rows[index], make=self.make)
+        return self.make(self.rows[index])
+
+    def longest(self, num: int) -> Sequence[int]:
+        """Returns the indices of the longest texts, found without a tokenizer."""
+        return nlargest(num, range(len(self)), key=lambda index: self.rows[index].characters)
 
 
 def first_line(documented: object) -> str:

@@ -11,7 +11,7 @@ from annotated_types import Interval
 from gfcr.errors import ConfigError, TaskError, did_you_mean
 from gfcr.handles import TOOLS, TURNS
 from gfcr.tasks import rows
-from gfcr.tasks.base import Asked, Codec, Problems, Task, Verdict, encoded
+from gfcr.tasks.base import Asked, Codec, LazyPrompts, Problems, Task, Verdict, encoded
 from gfcr.tasks.codec import HfCodec
 from gfcr.tasks.functions import Function
 from gfcr.tasks.rewards import EVALUATED, Rewards, scorer
@@ -190,10 +190,10 @@ class Dataset(Task):
         make = partial(self._prompt, codec=codec)
         marked: dict[str, object] = {EVALUATED: True} if self.rewards else {}
         return Problems(
-            train=rows.LazyPrompts(
+            train=LazyPrompts(
                 rows=train, make=partial(make, table=self._columns_of(table), meta={})
             ),
-            heldout=rows.LazyPrompts(
+            heldout=LazyPrompts(
                 rows=heldout, make=partial(make, table=self._columns_of(asked_of), meta=marked)
             ),
             about=f"{read.about}; {len(train):,} to train on, {len(heldout):,} held out"

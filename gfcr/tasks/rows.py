@@ -2,16 +2,15 @@
 
 import glob
 import hashlib
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, final, overload
+from typing import Any, Final
 
 from gfcr.errors import TaskError, did_you_mean, near_file
 from gfcr.tasks.base import Codec
 from gfcr.tasks.turns import Turn
-from gfcr.types import Prompt
 
 _FORMATS: Final = {".json": "json", ".jsonl": "json", ".csv": "csv", ".parquet": "parquet"}
 
@@ -35,27 +34,10 @@ class Row:
     tools: tuple[Mapping[str, Any], ...] = ()
     """JSON schemas of the tools that the model is offered."""
 
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class LazyPrompts(Sequence[Prompt]):
-    """Prompts made when they are looked at, so that a large dataset opens at once."""
-
-    rows: Sequence[Any]
-    make: Callable[[Any], Prompt]
-    """Makes the prompt of a row."""
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @overload
-    def __getitem__(self, index: int) -> Prompt: ...
-    @overload
-    def __getitem__(self, index: slice) -> "LazyPrompts": ...
-    def __getitem__(self, index: int | slice) -> "Prompt | LazyPrompts":
-        if isinstance(index, slice):
-            return LazyPrompts(rows=self.rows[index], make=self.make)
-        return self.make(self.rows[index])
+    @property
+    def characters(self) -> int:
+        """Returns about how many it asks with."""
+        return len(str(self.turns) if self.turns else self.prompt)
 
 
 def content_key(text: str) -> str:

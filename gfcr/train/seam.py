@@ -6,7 +6,7 @@ optimizer, schedule, checkpoint) is TRL's and transformers' own code. Imports no
 
 import time
 from collections import deque
-from collections.abc import Generator, Mapping, MutableMapping, Sequence
+from collections.abc import Generator, Mapping, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, final
@@ -22,14 +22,14 @@ from gfcr.process.phase import NOW
 from gfcr.train import checkpoint
 from gfcr.train.adapters import policy_weights
 from gfcr.train.base import Steps, TrainJob
-from gfcr.train.collate import Padded, loss_tokens, trainable
+from gfcr.train.collate import loss_tokens, trainable
 from gfcr.train.corrected import corrected
 from gfcr.train.figures import TERMS, figures, logged_terms, terms
 from gfcr.train.health import Pass, check_logged, check_update, check_weights
 from gfcr.train.loss_inputs import Micro, Step, steps_of
 from gfcr.train.ranks import ALONE, Ranks, whole
 from gfcr.train.shares import Share, pairs, shares
-from gfcr.types import RolloutBatch, Sample
+from gfcr.types import RolloutBatch
 
 
 class SeamMixin:
@@ -87,13 +87,10 @@ class Feed(TrainerCallback):
         """Optimizer steps of the update that have not begun."""
         self._queue: deque[Micro] = deque()
         """Passes of the current optimizer step."""
-        self._current: Padded | None = None
-        self._samples: Sequence[Sample] = ()
-        """Samples of the current micro-batch."""
+        self._now: Micro | None = None
         self._passes: list[Pass] = []
-        self._scale, self._offset, self._tokens, self._taken = 1.0, 0.0, 0, 1.0
-        """Factor and offset of the current micro-batch's loss, loss tokens of the step, and the
-        share of the update's steps that have samples."""
+        self._tokens, self._taken = 0, 1.0
+        """Loss tokens of the step, and the share of the update's steps that have samples."""
         self._skip = self._fresh = self._told = False
         """Whether the step lacks samples, no step before had any, and the source was told."""
         self._saved: int | None = None
@@ -149,9 +146,9 @@ class Feed(TrainerCallback):
             step = self._ahead.popleft()
             self._skip, self._passes, self._tokens = step.empty, [], step.tokens
             self._queue.extend(step.passes)
-        self._current, inputs, self._samples, self._scale, self._offset = self._queue.popleft()
+        self._now = self._queue.popleft()
         NOW.advance()
-        return inputs
+        return self._now.inputs
 
     def counted(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Returns arguments for TRL's loss; `sft` needs the step's tokens, not a placeholder's."""
@@ -163,10 +160,12 @@ class Feed(TrainerCallback):
 
     def computed(self, loss: Tensor, *, logged: MutableMapping[str, list[float]]) -> Tensor:
         """Scales a pass's loss and keeps it for the check before the step, and what was logged."""
-        if (self._scale, self._offset) != (1.0, 0.0):
-            loss = loss * self._scale - self._offset
-        self._passes.append(Pass(loss=loss.detach(), samples=self._samples))
-        self._sums += logged_terms(logged, tokens=loss_tokens(self._samples)).to(self._sums.device)
+        assert self._now is not None, "no pass has begun"
+        _, _, samples, scale, filling = self._now
+        if (scale, filling) != (1.0, 0.0):
+            loss = loss * scale - filling
+        self._passes.append(Pass(loss=loss.detach(), samples=samples))
+        self._sums += logged_terms(logged, tokens=loss_tokens(samples)).to(self._sums.device)
         return loss
 
     def _begin_update(self, trainer: Any) -> None:
@@ -217,10 +216,10 @@ class Feed(TrainerCallback):
 
     @torch.no_grad()
     def _observe(self, model: nn.Module, args: object, output: Any) -> None:
-        now, logps = self._current, getattr(output, "log_probs", None)
+        now, logps = self._now, getattr(output, "log_probs", None)
         if now is None or logps is None or not logps.requires_grad or not self._fresh:
             return  # it scores, generates for TRL's evaluation, or trains a policy that has moved
-        self._sums += terms(now, output)
+        self._sums += terms(now.padded, output)
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Skips the step when nothing is trainable: without gradients optimizers do nothing.

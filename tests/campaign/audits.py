@@ -12,11 +12,11 @@ from typing import Final, final
 import numpy as np
 from scipy.stats import beta
 
-from gfcr.audit.asked import Asked
+from gfcr.audit.asked import SAMPLES, Asked, Prompts
 from gfcr.audit.judge import audit_cell
 from gfcr.audit.law import Laws
 from gfcr.audit.shifts import TILTS, Tilt
-from gfcr.certificate.cell import DISTANCE, LEVEL, SAMPLES, Cell, Prompts, Verdict
+from gfcr.certificate.cell import DISTANCE, LEVEL, Cell, Verdict
 from gfcr.certificate.settings import SETTINGS
 from gfcr.engine.fake import Fake
 from tests.campaign.faults import DRIFT, Trial, faults

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from gfcr.certificate.cell import Cell, Prompts, Verdict
+from gfcr.audit.asked import Prompts
+from gfcr.certificate.cell import Cell, Verdict
 from gfcr.certificate.settings import SETTINGS
 from tests.campaign import audits
 from tests.campaign.faults import DRIFT, Trial, faults

@@ -80,7 +80,7 @@ class Floor:
 
 @pytest.fixture
 def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[SpecRl], Floor]]:
-    monkeypatch.setattr("gfcr.certificate.cell.ROUND", 6000)
+    monkeypatch.setattr("gfcr.audit.asked.ROUND", 6000)
     monkeypatch.setattr("gfcr.audit.target.NOISE", 0.04)
     begun: list[Floor] = []
 

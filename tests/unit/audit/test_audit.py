@@ -15,11 +15,11 @@ import pytest
 from scipy import stats
 
 from gfcr.audit import checks, features
-from gfcr.audit.asked import Asked
+from gfcr.audit.asked import Asked, Prompts
 from gfcr.audit.judge import audit_cell
 from gfcr.audit.kept import Gathered
 from gfcr.audit.shifts import TILTS
-from gfcr.certificate.cell import Cell, Prompts, Verdict
+from gfcr.certificate.cell import Cell, Verdict
 from gfcr.certificate.settings import SETTINGS
 from gfcr.engine.base import Delta
 from gfcr.engine.fake import Fake, FakeEngine

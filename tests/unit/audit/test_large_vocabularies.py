@@ -7,7 +7,7 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 from gfcr.audit import features
-from gfcr.audit.asked import Asked
+from gfcr.audit.asked import Asked, Prompts
 from gfcr.audit.evidence import Evidence, gather, join
 from gfcr.audit.features import Array
 from gfcr.audit.law import Laws, target_law
@@ -15,7 +15,6 @@ from gfcr.audit.prompts import LARGE, ordinary
 from gfcr.audit.sampler import VERIFIED, Place, Sampled
 from gfcr.audit.shifts import half
 from gfcr.audit.symbols import symbols
-from gfcr.certificate.cell import Prompts
 from gfcr.certificate.settings import SETTINGS
 from gfcr.engine.base import Request
 from gfcr.types import Ints, Sampling

@@ -9,6 +9,7 @@ import pytest
 from gfcr import config as configs
 from gfcr import experiment, sweep
 from gfcr.errors import GfcrError
+from gfcr.experiment import check
 from gfcr.experiment.check import uncorrected
 from gfcr.experiment.prepared import Prepared, prepare
 from gfcr.values import merging
@@ -144,16 +145,26 @@ def test_launches_that_would_compute_another_update_are_refused_before_the_engin
     assert not [line for line in said if "engine" in line]
 
 
-@over("max_tokens", [1, 950])
-def test_what_just_fits_runs(max_tokens: int, tmp_path: Path) -> None:
-    changes = {"sampling": {"max_tokens": max_tokens}, "strategy": "grpo"}
+GROWS = {"name": "reinforce_ada", "group_size": 2, "keep": 8}
+
+
+@over(("max_tokens", "strategy"), [(1, "grpo"), (950, "grpo"), (32, GROWS)])
+def test_what_just_fits_runs(max_tokens: int, strategy: Any, tmp_path: Path) -> None:
+    changes = {"sampling": {"max_tokens": max_tokens}, "strategy": strategy}
     result = experiment.run(_experiment(changes, folder=tmp_path))
     assert result["status"] == "finished" and result["tokens"]["remainder"] == 0
 
 
-def test_a_group_that_grows_may_begin_small(tmp_path: Path) -> None:
-    strategy = {"name": "reinforce_ada", "group_size": 2, "keep": 8}
-    experiment.run(_experiment({"strategy": strategy}, folder=tmp_path))
+def test_the_longest_of_many_prompts_is_among_those_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check, "_ENCODED", 5)
+    asked = {67: "1+" * 500}
+    rows = [json.dumps({"prompt": asked.get(n, f"{n}+1"), "answer": "1"}) for n in range(100)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows))
+    task = {"name": "dataset", "path": str(tmp_path / "rows.jsonl"), "heldout_fraction": 0.2}
+    with pytest.raises(GfcrError, match=r"does not fit: prompt \w+ has 1000 tokens"):
+        prepare(experiment.resolve(_experiment({"task": task}, folder=tmp_path)), model="")
 
 
 def test_a_study_is_checked_whole_before_its_first_trial(tmp_path: Path) -> None:

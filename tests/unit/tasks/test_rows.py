@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from gfcr.errors import TaskError
+from gfcr.tasks.base import LazyPrompts
 from gfcr.tasks.codec import CharCodec
 from gfcr.tasks.dataset import Dataset
-from gfcr.tasks.rows import LazyPrompts, Row, check_characters, content_key, fraction
+from gfcr.tasks.rows import Row, check_characters, content_key, fraction
 from gfcr.tasks.table import Columns, Read, read
 from tests.cases import over
 
