@@ -1,4 +1,4 @@
-"""Group-relative advantages: GRPO, Dr. GRPO and RLOO."""
+"""Group-relative advantages: GRPO, Dr. GRPO, RLOO and MaxRL."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, final
@@ -13,15 +13,20 @@ from gfcr.types import Floats, Group
 @final
 @dataclass(kw_only=True)
 class GroupAdvantage(Filter):
-    """Compares each rollout's reward with its group's: the map of GRPO, Dr. GRPO and RLOO.
+    """Compares each rollout's reward with its group's: GRPO, Dr. GRPO, RLOO and MaxRL.
 
     With rewards r of the K kept rollouts, mean m and standard deviation s (ddof=1):
         grpo     A_i = (r_i - m) / (s + epsilon)               (2402.03300)
         dr_grpo  A_i = r_i - m                                 (2503.20783)
         rloo     A_i = r_i - mean of the others = K/(K-1) (r_i - m)   (2402.14740)
+        maxrl    A_i = (r_i - m) / m, and 0 where m <= 0       (2602.02710)
+
+    With rewards of 0 and 1, and p the prompt's rate of right answers, maxrl follows in expectation
+    the gradient of the first K - 1 terms of log p = -sum_k (1 - p)^k / k, dr_grpo that of (K - 1)/K
+    p: a right answer counts for more the rarer it is.
 
     Hurts when all rewards of a group are equal: every advantage is 0 and the tokens teach nothing.
-    A group of one has no baseline: grpo and dr_grpo give 0, rloo the reward itself.
+    A group of one has no baseline: rloo gives the reward itself, the others 0.
     """
 
     paper: ClassVar[str] = "2402.03300"
@@ -29,7 +34,7 @@ class GroupAdvantage(Filter):
     origin: ClassVar[str] = "P"
     gives_advantages = True
 
-    kind: Literal["grpo", "dr_grpo", "rloo"] = "grpo"
+    kind: Literal["grpo", "dr_grpo", "rloo", "maxrl"] = "grpo"
     epsilon: Annotated[float, Interval(gt=0, le=1000000.0)] = 1e-4
 
     def fewest(self) -> int:
@@ -54,5 +59,8 @@ class GroupAdvantage(Filter):
             return centred * num / (num - 1) if num > 1 else rewards_N
         if self.kind == "dr_grpo" or num == 1:
             return centred
+        if self.kind == "maxrl":
+            mean = rewards_N.mean()
+            return centred / mean if mean > 0 else np.zeros_like(centred)
         # It is TRL's formula, ddof=1 and 1e-4 included, so that updates compare with its own.
         return centred / (rewards_N.std(ddof=1) + np.float32(self.epsilon))

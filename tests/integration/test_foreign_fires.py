@@ -110,10 +110,6 @@ FIRED: dict[str, Check] = {
         and all(sum(len(g.rollouts) for g in b.groups) == 24 for b in seen.batches)
     ),
     "ladder": lambda run, seen: levels(seen) == [{2}, {3}, {4}],
-    "maxrl": lambda run, seen: (
-        max(s.advantage for g in groups(seen) for s in g.signals) > 1
-        and all(abs(sum(s.advantage for s in g.signals)) < 1e-5 for g in groups(seen))
-    ),
     "rsi": lambda run, seen: 0 < part(run, "correction").masked < 1,
     "sdpo": lambda run, seen: part(run, "filters.distill").taught > 0,
     "sgpo": lambda run, seen: (

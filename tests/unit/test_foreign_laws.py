@@ -22,13 +22,6 @@ ERROR = 1e-6
 SEEDS = range(20)
 
 
-def rewards(rng: np.random.Generator) -> list[float | None]:
-    """Rewards of a group: zeros and ones, or any numbers, one in eight of them unscorable."""
-    num = int(rng.integers(2, 9))
-    drawn = rng.integers(0, 2, num) if rng.random() < 0.5 else rng.normal(0.3, 1, num)
-    return [None if rng.random() < 1 / 8 else float(r) for r in drawn]
-
-
 def near(found: Any, wanted: Any) -> bool:
     """Whether they are equal but for rounding."""
     scale = np.maximum(1.0, np.abs(wanted))
@@ -37,34 +30,6 @@ def near(found: Any, wanted: Any) -> bool:
 
 def advantages(group: Group) -> list[Any]:
     return [signal.advantage for signal in group.signals]
-
-
-# ---------------------------------------------------------------- MaxRL
-
-
-@over("seed", SEEDS)
-def test_maxrl_divides_by_the_mean(seed: int) -> None:
-    given = rewards(np.random.default_rng(seed))
-    found = load("maxrl").filters["advantage"].apply(make.group(given), view=make.view())
-    scored = np.float32([r for r in given if r is not None]).astype(float)
-    mean = scored.sum() / max(len(scored), 1)
-    for reward, advantage in zip(given, advantages(found), strict=True):
-        if reward is None:
-            assert advantage is None
-        else:
-            wanted = (float(np.float32(reward)) - mean) / mean if mean > 0 else 0.0
-            assert near(advantage, wanted)
-
-
-def test_maxrl_gives_the_only_right_answer_of_eight_the_weight_seven() -> None:
-    part = load("maxrl").filters["advantage"]
-    for given, wanted in (([1] + [0] * 7, [7] + [-1] * 7), ([0] * 4, [0] * 4), ([1] * 4, [0] * 4)):
-        assert advantages(part.apply(make.group(given), view=make.view())) == wanted
-    _, batches = run(load("maxrl"))
-    for group in (g for b in batches for g in b.groups):
-        won = [s.advantage for s in group.signals if s.reward == 1]
-        assert all(near(advantage, 8 / len(won) - 1) for advantage in won)
-    assert len({s.advantage for b in batches for g in b.groups for s in g.signals}) > 4
 
 
 # ---------------------------------------------------------------- sGPO

@@ -62,6 +62,15 @@ def prefers(done: Done) -> None:
         assert by_mark[1.0] == group.raw_rewards_N.max() > by_mark[-1.0]
 
 
+def favours_the_rare(done: Done) -> None:
+    live = [g for g in done.groups if np.ptp(g.raw_rewards_N) > 0]
+    for group in live:
+        right = group.raw_rewards_N == 1
+        given = np.array([s.advantage for s in group.signals], float)
+        np.testing.assert_allclose(given, right / right.mean() - 1, rtol=1e-6)
+    assert len({float(g.raw_rewards_N.mean()) for g in live}) > 1
+
+
 def fine_tunes(done: Done) -> None:
     samples = [s for b in done.batches for s in b.samples]
     assert len(samples) == done.metric("filters.best/kept")[-1] > 0
@@ -96,6 +105,7 @@ CASES = {
     "dpo": Case(check=prefers, knobs={"group_size": 4}),
     "gdpo": Case(check=sums_two_rewards, prompts=64, knobs={"group_size": 4, "limit": 0.2}),
     "gfpo": Case(check=keeps_the_short, knobs={"group_size": 8, "keep": 2}),
+    "maxrl": Case(check=favours_the_rare, knobs={"group_size": 4}),
     "reinforce_pp": Case(check=whitens, knobs={"group_size": 4}, trains=True),
     "rft": Case(check=fine_tunes, knobs={"group_size": 4}),
     "rl_zvp": Case(check=teaches_the_dead, knobs={"group_size": 4}),
