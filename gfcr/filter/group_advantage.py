@@ -42,14 +42,15 @@ class GroupAdvantage(Filter):
 
     def apply(self, group: Group, *, view: View) -> Group:
         kept = group.kept_N
-        advantages = self._advantages(group.rewards_N[kept])
+        advantages = self.compared(group.rewards_N[kept])
         filled = np.zeros(len(kept), np.float32)
         filled[kept] = advantages
         return group.with_advantages(
             [float(a) if k else None for a, k in zip(filled, kept, strict=True)]
         )
 
-    def _advantages(self, rewards_N: Floats) -> Floats:
+    def compared(self, rewards_N: Floats) -> Floats:
+        """Returns the advantages of K rollouts with these rewards, shape (K,)."""
         centred = rewards_N - rewards_N.mean()
         num = len(rewards_N)
         if num > 1 and np.ptp(rewards_N) == 0:

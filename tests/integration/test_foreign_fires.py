@@ -45,7 +45,7 @@ def levels(source: Source) -> list[set[int]]:
 def anchored(source: Source) -> list[float]:
     """What turns' advantages have beside their episodes'."""
     signals = [s for g in groups(source) for s in g.signals]
-    base = [EpisodeAdvantage().apply(g, view=make.view()) for g in groups(source)]
+    base = [EpisodeAdvantage(epsilon=1e-6).apply(g, view=make.view()) for g in groups(source)]
     pairs = zip(signals, (s for g in base for s in g.signals), strict=True)
     return [own.advantage - of.advantage for own, of in pairs]
 
@@ -96,7 +96,7 @@ FIRED: dict[str, Check] = {
         {*part(run, "controls.frontier").rates} == {g.prompt.id for g in groups(seen)}
         and all(len({g.prompt.id for g in b.groups}) == 3 for b in seen.batches)
     ),
-    "gigpo": lambda run, seen: max(anchored(seen)) > 0.1,
+    "heap": lambda run, seen: max(anchored(seen)) > 0.1,
     "gspo": lambda run, seen: part(run, "correction").clipped > 0,
     "fifo_replay": lambda run, seen: (
         [b.metrics["rollouts/replayed"] for b in seen.batches] == [0, 8, 8]
@@ -127,7 +127,7 @@ FEW = {
 }
 """Prompts of the task, where they have to come back."""
 KNOBS: dict[str, dict[str, Any]] = {
-    "gigpo": {"generate": {"environment": {"name": f"{__name__}:Paying"}}},
+    "heap": {"generate": {"environment": {"name": f"{__name__}:Paying"}}},
     "gspo": {"low": 0.0, "high": 0.0},
     "dhpo": {"token": 0.0, "sequence": 0.0},
     "cispo": {"cap": 1e-3},

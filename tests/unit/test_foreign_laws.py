@@ -12,9 +12,9 @@ from gfcr import registry
 from gfcr.engine.fake import Fake, FakeEngine
 from gfcr.filter.episode_advantage import EpisodeAdvantage
 from gfcr.filter.group_advantage import GroupAdvantage
-from gfcr.handles import EPISODE, STATE, STEP_REWARD, by_state
+from gfcr.handles import by_state
 from gfcr.testing import factories as make
-from gfcr.types import Floats, Group, Rollout, Sampling
+from gfcr.types import Floats, Group, Sampling
 from tests.cases import over
 from tests.unit.test_foreign import FOLDER, load, run
 
@@ -122,46 +122,16 @@ def test_sdpo_teaches_where_a_sibling_is_right() -> None:
     assert pipeline.strategy.parts["filters.distill"].taught == taught > 0
 
 
-# ---------------------------------------------------------------- GiGPO
+# ---------------------------------------------------------------- turns from equal states
 
 
-def episodes(rng: np.random.Generator) -> list[Rollout]:
-    """Turns of four episodes among three states; one of the episodes cannot be scored."""
-    made: list[Rollout] = []
-    for episode in range(4):
-        worth = None if episode == 3 else float(rng.integers(0, 2))
-        for _ in range(int(rng.integers(1, 5))):
-            notes = {EPISODE: float(episode), STATE: str(rng.integers(3))}
-            notes |= {STEP_REWARD: float(rng.normal())} if rng.random() < 0.7 else {}
-            made.append(make.rollout(len(made), reward=worth, notes=notes))
-    return made
-
-
-@over("seed", SEEDS)
-def test_gigpo_adds_what_a_turn_returned_among_those_from_its_state(seed: int) -> None:
-    group = make.group_of(rollouts := episodes(np.random.default_rng(seed)))
-    plan, view = load("gigpo", weight=0.7, discount=0.9), make.view()
-    base = plan.filters["advantage"].apply(group, view=view)
-    found = advantages(plan.filters["anchors"].apply(base, view=view))
-    turns = [(i, r) for i, r in enumerate(rollouts) if r.reward is not None]
-    returned = dict[int, float]()
-    for i, turn in turns:
-        rest = [r for j, r in turns if j >= i and r.notes[EPISODE] == turn.notes[EPISODE]]
-        returned[i] = sum(0.9**k * r.notes.get(STEP_REWARD, 0.0) for k, r in enumerate(rest))
-    for i, turn in turns:
-        own = [returned[j] for j, r in turns if r.notes[STATE] == turn.notes[STATE]]
-        step = (returned[i] - np.mean(own)) / (np.std(own, ddof=1) + 1e-6) if own[1:] else 0.0
-        assert near(found[i], advantages(base)[i] + 0.7 * step)
-    assert [a is None for a in found] == [r.reward is None for r in rollouts]
-
-
-def test_gigpo_compares_turns_of_a_real_episode() -> None:
+def test_turns_of_a_real_episode_are_compared_in_their_states() -> None:
     script = make.scripted(lambda request: f"{1 + int(request.slot.removeprefix('/')) % 4}=")
-    pipeline, batches = run(load("gigpo"), script=script)
+    pipeline, batches = run(load("heap"), script=script)
     groups = [g for b in batches for g in b.groups]
     sizes = Counter(len(same) for g in groups for same in by_state(g.rollouts))
     assert max(sizes) >= 8, "all begin in one state"
-    base = [EpisodeAdvantage().apply(g, view=make.view()) for g in groups]
+    base = [EpisodeAdvantage(epsilon=1e-6).apply(g, view=make.view()) for g in groups]
     pairs = zip(groups, base, strict=True)
     steps = [np.subtract(advantages(g), advantages(b)) for g, b in pairs]
     assert max(np.abs(step).max() for step in steps) > 0.1

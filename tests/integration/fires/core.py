@@ -1,10 +1,12 @@
 """The first fourteen strategies at work."""
 
+from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
 
+from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.generate.tools.calculator import Calculator
 from gfcr.types import FinishReason, Sample
 from tests.integration.demo_floor import fresh, positions
@@ -106,6 +108,22 @@ def steps(done: Done) -> None:
             assert len(after.prompt.tokens) > len(history)
 
 
+def anchors(done: Done) -> None:
+    """The first turns of a group begin in one state, and are compared by what they led to."""
+    live = [g for g in done.groups if np.ptp(g.raw_rewards_N) > 0]
+    assert live and max(len(g.rollouts) for g in live) > 4
+    for group in live:
+        first = [i for i, r in enumerate(group.rollouts) if r.notes["turn"] == 0]
+        turns = Counter(r.notes["episode"] for r in group.rollouts)
+        rewards_N = group.raw_rewards_N[first]
+        later_N = np.array([turns[float(i)] - 1 for i in range(len(first))])
+        compared = GroupAdvantage(epsilon=1e-6).compared
+        own_N = compared(rewards_N) + compared(0.95**later_N * rewards_N)
+        given = [group.signals[i].advantage for i in first]
+        np.testing.assert_allclose(given, own_N, atol=1e-4)
+        assert group.values["anchored"] >= len(first) == 4
+
+
 def calculated(asked: str) -> str:
     try:
         return said(Calculator(), asked.removesuffix("="))
@@ -158,6 +176,7 @@ CASES = {
         on_policy=False,
     ),
     "rloo": Case(check=compares(lambda r: (r - r.mean()) * len(r) / (len(r) - 1)), trains=True),
+    "gigpo": Case(check=anchors, knobs=FEW, trains=True),
     "stepwise": Case(check=steps, knobs=FEW, trains=True),
     "treerl": Case(check=branches, prompts=2, trains=True),
 }

@@ -302,7 +302,7 @@ def told(capfd: Any, *words: str) -> tuple[int, Any]:
 
 
 PARTS = ["evolving:Evolve", "experience:Experience", "sgpo:Profile", "hora:HitUtility"]
-MORE = ["gspo:SequenceClip", "dhpo:Hybrid", "rsi:Surprisal", "ladder:Backwards", "gigpo:Heap"]
+MORE = ["gspo:SequenceClip", "dhpo:Hybrid", "rsi:Surprisal", "ladder:Backwards", "heap:Heap"]
 STRATEGIES = [f"{f.stem}:{f.stem}" for f in sorted(FOLDER.glob("*.py"))]
 
 
