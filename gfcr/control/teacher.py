@@ -14,13 +14,14 @@ from gfcr.handles import PROPOSE, role_of
 from gfcr.part import Recipe
 from gfcr.stages import Control, Evaluator, Follower, Scratch, View
 from gfcr.types import Floats, Group, Prompt
-from gfcr.values.ranges import Count, File, Share, Text, Word
+from gfcr.values.ranges import Count, File, Finite, Share, Text, Word
 from gfcr.values.templates import filled, holding
 
 if TYPE_CHECKING:
     import torch
 
 _PLAIN: Final = "{prompt}"
+_SOLUTION: Final = "{solution}"
 _REASON: Final = "no_teacher"
 
 
@@ -31,7 +32,9 @@ class Teacher(Control, Evaluator, Follower):
 
     The teacher is the model in the folder `model`, or, where that is empty, the policy itself,
     which then must be told more than it is when it answers: it reads `template` in the place of
-    the prompt, with the prompt's column `column`, of the task's data, or its answer as `{hint}`.
+    the prompt, with the prompt's column `column`, of the task's data, or its answer as `{hint}`,
+    and the text of the first other rollout of the group that is right as `{solution}`. Where that
+    is asked for and no other one is right, the teacher says what the policy says.
     Gives the score `teacher`, log p_teacher(y_t | prompt as the template has it, y_<t) at the run's
     temperature, for each token that the policy sampled; the filter `reverse_kl` makes advantages of
     it. A rollout that the teacher cannot score (too long for it, not finite, or of a prompt that
@@ -60,6 +63,8 @@ class Teacher(Control, Evaluator, Follower):
     template: Text = _PLAIN
     """What the teacher reads in the place of the prompt."""
     column: Word = "answer"
+    threshold: Finite = 0.5
+    """A rollout is right from this reward on."""
     device: Word = "cpu"
     batch_tokens: Count = 2048
     """Most tokens of a pass of the model: the law of each is held at once."""
@@ -71,6 +76,8 @@ class Teacher(Control, Evaluator, Follower):
     """Tokens that mean the same to the model as to the run."""
     scored: int = field(init=False, default=0)
     unscored: int = field(init=False, default=0)
+    untold: int = field(init=False, default=0)
+    """Rollouts for which there was no solution."""
     gaps: list[float] = field(init=False, default_factory=list[float])
     """log p_policy - log p_teacher, mean over each of the last rollouts."""
 
@@ -89,12 +96,12 @@ class Teacher(Control, Evaluator, Follower):
             )
         if self.model and not isfile(f"{self.model}/config.json"):  # also of a name too long
             return f"model={shown(self.model)} is no folder with a config.json: give a model's."
-        if self.model or "{hint}" in self.template:
+        if self.model or any(told in self.template for told in ("{hint}", _SOLUTION)):
             return None
         return (
             f"model='' makes the policy its own teacher, and template={shown(self.template)} tells "
             "it nothing that it does not know. Give the folder of a model, or a template with "
-            "{hint}."
+            "{hint} or {solution}."
         )
 
     def follow(self, weights: "Mapping[str, torch.Tensor]", *, version: int) -> None:
@@ -121,26 +128,41 @@ class Teacher(Control, Evaluator, Follower):
             ConfigError: the model has another vocabulary, or prompts lack the column.
         """
         view, rollouts = scratch.view, group.rollouts
-        prompts = {r.prompt.id: r.prompt for r in rollouts}
-        contexts = {name: self._context(p, view=view) for name, p in prompts.items()}
+        known = {i: self._solution(i, group) for i in range(len(rollouts))}
+        asked = [i for i, solution in known.items() if solution is not None and len(rollouts[i])]
+        keys = {i: (rollouts[i].prompt.id, str(known[i])) for i in asked}
+        prompts = {keys[i]: rollouts[i].prompt for i in asked}
+        heads = {k: self._context(p, solution=k[1], view=view) for k, p in prompts.items()}
+        told = {i: heads[keys[i]] for i in asked if heads[keys[i]]}
+        pairs = [(head, rollouts[i].tokens_T.tolist()) for i, head in told.items()]
         scores = [np.full(len(r), np.nan, np.float32) for r in rollouts]
-        asked = [i for i, r in enumerate(rollouts) if len(r) and contexts[r.prompt.id]]
-        pairs = [(contexts[rollouts[i].prompt.id], rollouts[i].tokens_T.tolist()) for i in asked]
-        for i, said_T in zip(asked, await self._asked(pairs, scratch), strict=True):
+        for i, said_T in zip(told, await self._asked(pairs, scratch), strict=True):
             scores[i] = np.where(rollouts[i].mask_T, said_T, np.float32(0))
+        untold = [i for i, solution in known.items() if solution is None]
+        for i in untold:
+            scores[i] = rollouts[i].logprobs_T
         lost = [i for i, score in enumerate(scores) if not np.isfinite(score).all()]
-        self._count(group, scores, lost=lost)
+        self._count(group, scores, lost=lost, untold=untold)
         return group.with_scores("teacher", scores).reject_rollouts(lost, reason=_REASON)
 
     def metrics(self) -> Mapping[str, float]:
-        """Rollouts scored and not, so far, and the last ones' mean estimate of KL(policy, teacher).
+        """Rollouts scored, not, and without a solution, so far, and a mean KL(policy, teacher).
 
-        That is of a token, in nats.
+        That is the last ones' estimate for a token, in nats.
         """
-        counts = {"scored": float(self.scored), "unscored": float(self.unscored)}
+        counts = {k: float(getattr(self, k)) for k in ("scored", "unscored", "untold")}
         return counts | ({"kl": float(np.mean(self.gaps))} if self.gaps else {})
 
-    def _context(self, prompt: Prompt, *, view: View) -> tuple[int, ...]:
+    def _solution(self, index: int, group: Group) -> str | None:
+        """Returns the text of another rollout that is right, None without one, or "" unasked."""
+        if _SOLUTION not in self.template:
+            return ""
+        pairs = zip(group.rollouts, group.signals, strict=True)
+        others = [(r, s.reward) for i, (r, s) in enumerate(pairs) if i != index]
+        right = (r.text for r, reward in others if reward is not None and reward >= self.threshold)
+        return next(right, None)
+
+    def _context(self, prompt: Prompt, *, solution: str, view: View) -> tuple[int, ...]:
         """Returns what the teacher reads before the rollout; nothing where it cannot be told."""
         if self.template == _PLAIN:
             return prompt.tokens
@@ -152,7 +174,7 @@ class Teacher(Control, Evaluator, Follower):
                 f"teacher.column={self.column!r}: prompt {prompt.id!r} has no such column. It has "
                 f"{', '.join(prompt.columns) or 'none'}."
             )
-        text = filled(self.template, hint=str(hint), prompt=prompt.text)
+        text = filled(self.template, hint=str(hint), prompt=prompt.text, solution=solution)
         told = view.prompt(text, answer=prompt.answer, meta=prompt.meta).tokens
         return told if len(told) <= view.room else ()
 
@@ -184,10 +206,12 @@ class Teacher(Control, Evaluator, Follower):
                 "of the model that the policy begins from."
             )
 
-    def _count(self, group: Group, scores: Sequence[Floats], *, lost: Sequence[int]) -> None:
-        self.scored += len(scores) - len(lost)
-        self.unscored += len(lost)
-        pairs = zip(group.rollouts, scores, strict=True)
-        told = [(r, s) for i, (r, s) in enumerate(pairs) if i not in lost and r.mask_T.any()]
+    def _count(
+        self, group: Group, scores: Sequence[Floats], *, lost: Sequence[int], untold: Sequence[int]
+    ) -> None:
+        self.scored += len(scores) - len(lost) - len(untold)
+        self.unscored, self.untold = self.unscored + len(lost), self.untold + len(untold)
+        pairs = enumerate(zip(group.rollouts, scores, strict=True))
+        told = [(r, s) for i, (r, s) in pairs if i not in {*lost, *untold} and r.mask_T.any()]
         gaps = [float((r.logprobs_T - s)[r.mask_T].mean()) for r, s in told]
         self.gaps = [*self.gaps, *gaps][-1024:]

@@ -111,7 +111,6 @@ FIRED: dict[str, Check] = {
     ),
     "ladder": lambda run, seen: levels(seen) == [{2}, {3}, {4}],
     "rsi": lambda run, seen: 0 < part(run, "correction").masked < 1,
-    "sdpo": lambda run, seen: part(run, "filters.distill").taught > 0,
     "sgpo": lambda run, seen: (
         sum(g.rejected == "profiled" for g in groups(seen)) == 12
         and {len(g.rollouts) for g in groups(seen) if not g.rejected} >= {2, 4}

@@ -1,20 +1,16 @@
 """Strategies from papers, written outside the package: each is its paper's formula, and fires."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
 from math import inf
 from typing import Any
 
 import numpy as np
 
 from gfcr import registry
-from gfcr.engine.fake import Fake, FakeEngine
 from gfcr.filter.episode_advantage import EpisodeAdvantage
-from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.handles import by_state
 from gfcr.testing import factories as make
-from gfcr.types import Floats, Group, Sampling
+from gfcr.types import Group
 from tests.cases import over
 from tests.unit.test_foreign import FOLDER, load, run
 
@@ -62,64 +58,6 @@ def test_sgpo_goes_on_where_no_prompt_is_of_middling_difficulty(rate: float) -> 
     asked = [g for b in batches for g in b.groups if g.rejected != "profiled"]
     assert len(asked) == 8 and {len(g.rollouts) for g in asked} == {2 if rate else 8}
     assert len({g.prompt.id for g in asked}) == (8 if rate else 6), "half of what is never right"
-
-
-# ---------------------------------------------------------------- SDPO
-
-
-def law(tokens: Sequence[int]) -> Floats:
-    """Log-probs of the fake policy, token after token."""
-    engine, sampling = FakeEngine(Fake(), seed=7), Sampling(max_tokens=40)
-    laws = [engine.probabilities(tokens[:t], sampling=sampling) for t in range(1, len(tokens))]
-    return np.log([p[token] for p, token in zip(laws, tokens[1:], strict=True)])
-
-
-def after(head: Sequence[int], tail: Sequence[int]) -> Floats:
-    return law([*head, *tail])[len(head) - 1 :]
-
-
-@over("seed", range(6))
-def test_sdpo_mixes_the_group_s_advantage_with_what_a_right_sibling_tells(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    given = [*map(float, rng.integers(0, 2, 4)), None]
-    texts = [str(rng.integers(10, 99)) for _ in given]
-    rollouts = [
-        make.rollout(i, reward=r, text=text, length=int(rng.integers(1, 5)))
-        for i, (r, text) in enumerate(zip(given, texts, strict=True))
-    ]
-    rollouts[0] = replace(rollouts[0], mask_T=np.arange(len(rollouts[0])) != 0)
-    plan, group, view = load("sdpo", share=0.3), make.group_of(rollouts), make.view()
-    base = GroupAdvantage().apply(group, view=view)
-    found = plan.filters["distill"].apply(base, view=view)
-    assert advantages(found)[4] is None, "what nobody could score"
-    for i in range(4):
-        others = [j for j in range(4) if j != i and given[j] == 1]
-        tail, prompt = rollouts[i].tokens_T.tolist(), rollouts[i].prompt
-        told_T = np.zeros(len(tail))
-        if others:
-            told = make.CODEC.prompt(f"{texts[others[0]]},{prompt.text}")
-            told_T = (after(told, tail) - after(prompt.tokens, tail)) * rollouts[i].mask_T
-        wanted_T = 0.3 * float(advantages(base)[i]) + 0.7 * told_T
-        assert near(advantages(found)[i], wanted_T)
-
-
-def test_sdpo_leaves_out_a_teacher_that_has_no_room() -> None:
-    part: Any = load("sdpo", share=0.25).filters["distill"]
-    view = make.view()
-    rollouts = [make.rollout(i, reward=1 - i / 2, text="1" * view.room) for i in range(2)]
-    base = GroupAdvantage().apply(make.group_of(rollouts), view=view)
-    found = advantages(part.apply(base, view=view))
-    assert part.taught == 0
-    pairs = zip(found, advantages(base), strict=True)
-    assert all(near(told_T, 0.25 * own) and len(told_T) == 4 for told_T, own in pairs)
-
-
-def test_sdpo_teaches_where_a_sibling_is_right() -> None:
-    pipeline, batches = run(load("sdpo"))
-    groups = [g for b in batches for g in b.groups]
-    right = [[r.reward == 1 for r in g.rollouts] for g in groups]
-    taught = sum(sum(own) - own[i] > 0 for own in right for i in range(len(own)))
-    assert pipeline.strategy.parts["filters.distill"].taught == taught > 0
 
 
 # ---------------------------------------------------------------- turns from equal states

@@ -350,7 +350,6 @@ def test_a_task_is_asked_its_laws_and_runs_a_strategy(tmp_path: Path, capfd: Any
         ("temperature_schedule", "truncated"),
         ("step_advantage", "step_values"),
         ("preference_pairs", "dpo"),
-        (f"{FOLDER}/sdpo.py:SelfDistill", "group_advantage"),
     ],
 )
 def test_a_part_that_needs_another_is_checked_after_it(name: str, after: str, capfd: Any) -> None:

@@ -100,6 +100,25 @@ class Unsure(make.CoinTask):
         return Verdict(reward=None, error="?") if text[-1:] in {*"02468"} else Verdict(reward=0)
 
 
+def test_a_right_sibling_is_what_the_teacher_is_told() -> None:
+    pipeline, batch = run(Teacher(template="{solution},{prompt}"), prompts=12)
+    engine: Any = pipeline.engine
+    untold = 0
+    for group in batch.groups:
+        for rollout, signal in zip(group.rollouts, group.signals, strict=True):
+            right = [r for r in group.rollouts if r.reward == 1 and r.id != rollout.id]
+            tail, expected_T = rollout.tokens_T.tolist(), rollout.logprobs_T
+            if right:
+                head = make.CODEC.prompt(f"{right[0].text},{rollout.prompt.text}")
+                befores = [(*head, *tail[:t]) for t in range(len(tail))]
+                laws = [engine.probabilities(b, sampling=Sampling()) for b in befores]
+                expected_T = np.log([p[token] for p, token in zip(laws, tail, strict=True)])
+            untold += not right
+            np.testing.assert_allclose(signal.advantage, expected_T - rollout.logprobs_T, atol=1e-5)
+    assert batch.metrics["controls.teacher/untold"] == untold
+    assert 0 < untold < len(batch.samples)
+
+
 def test_what_no_verifier_can_score_is_left_out_and_the_rest_is_taught() -> None:
     _, batch = run(Teacher(template=HINTED), prompts=8, task=Unsure())
     assert {s.rejected for g in batch.groups for s in g.signals} == {None, "unscorable"}
