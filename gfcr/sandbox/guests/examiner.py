@@ -11,7 +11,7 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from functools import partialmethod
 from typing import Any, final
 
@@ -59,8 +59,11 @@ class Wire:
             raise ProgramError("no answer") from error
         raise _exception(raised)(said)
 
-    def _stand_in(self, number: int) -> "Held":
-        return Held(self, int(number))
+    def _stand_in(self, number: int) -> "Held | Coroutine[Any, Any, Any]":
+        return Held(self, int(number)) if number >= 0 else self._awaited(~int(number))
+
+    async def _awaited(self, number: int) -> Any:
+        return self.ask("await", number)
 
 
 @final
@@ -160,6 +163,7 @@ def bound(tree: ast.Module, *, entry: str, wire: Wire) -> dict[str, Any]:
     names = [n for n in nodes if isinstance(n, ast.Name)]
     own = {n.id for n in names if isinstance(n.ctx, ast.Store)}
     own |= {n.name for n in nodes if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+    own |= {n.name for n in nodes if isinstance(n, ast.AsyncFunctionDef)}
     own |= {a.asname or a.name for n in nodes if isinstance(n, ast.ImportFrom) for a in n.names}
     called = {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
     modules = {n.id for n in names} & sys.stdlib_module_names - called - {entry}
