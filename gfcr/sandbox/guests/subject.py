@@ -5,6 +5,7 @@ Its answers are not trusted, see `gfcr.sandbox.guests.examiner`.
 
 import __future__
 
+import importlib
 import json
 import operator
 import os
@@ -19,9 +20,7 @@ from gfcr.sandbox.guests.wire import dumps, pack, unpack
 
 
 def _awaited(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    import asyncio  # which takes a while
-
-    return asyncio.run(coroutine)
+    return importlib.import_module("asyncio").run(coroutine)  # takes a while
 
 
 _DO: dict[str, Callable[..., Any]] = {
