@@ -193,6 +193,22 @@ EXPRESSIONS = [
     ("500", "\\boxed{500\u20ac}", 1),
     ("1000000", r"\boxed{1 000 000}", 1),
     ("512", r"\boxed{12 500}", 0),
+    *(("60 - 10 m", r"\boxed{60 - 10m}", 1), ("60 - 10 m", r"\boxed{50}", 0)),
+    *(("25", "25 m^2", 1), ("25", r"\boxed{25 m^2}", 1), ("4 m^2", r"\boxed{4m^2}", 1)),
+    *(("4 m^2", r"\boxed{4}", 0), ("4 m^2", r"\boxed{4m^3}", 0), ("25", "The area is 25 m².", 1)),
+    # Equations, relations and complex numbers.
+    *(("x^2+y^2=4", r"\boxed{x^2+y^2-4=0}", 1), ("x^2+y^2=4", r"\boxed{x^2+y^2-2=0}", 0)),
+    (r"\frac{x^2}{4}+\frac{y^2}{9}=1", r"\boxed{9x^2+4y^2=36}", 1),
+    *((r"x \in [2, \infty)", r"\boxed{x \ge 2}", 1), (r"x \in [2, \infty)", r"$x > 2$", 0)),
+    *((r"x \in (2, 3)", r"\boxed{2<x<3}", 1), (r"x \ge 2", r"\boxed{x \in [2, \infty)}", 1)),
+    *((r"x \neq 2", r"\boxed{x \ne 3}", 0), (r"x \neq 2", r"\boxed{x \ne 2}", 1)),
+    *(("2x+3", "f(x) = 2x + 3", 1), ("3", "f(x) = 2x + 3", 0), ("42", "b) 42", 1)),
+    ("(1,2),(3,4)", r"\boxed{\{(1,2),(3,4)\}}", 1),
+    # Lists, text and commands.
+    *(("1,2", "1, 2", 1), ("2", "1, 2", 0), ("1,2,3", "They are 1, 2, and 3.", 1)),
+    *(("3", "It is 1, 2 or 3.", 0), ("5", ".5", 0), ("1234", "1,234", 1)),
+    *((r"\text{Yes}", "The answer is yes.", 1), (r"\text{Yes}", "**Answer:** Yes", 1)),
+    *((r"\text{Yes}", "The answer is not yes.", 0), ("No", "The answer is Yes.", 0)),
 ]
 
 
