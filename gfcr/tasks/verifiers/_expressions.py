@@ -1,7 +1,7 @@
 """What math-verify takes for equal and is not, and answers that it does not find."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib import import_module
 from math import log10
 from typing import Any, Final
@@ -52,7 +52,9 @@ _EITHER: Final = re.compile(
 _BOLD: Final = re.compile(r"(?<![\w)*])\*\*(?=\S)([^*\n]+)(?<=\S)\*\*(?![\w(*])")
 _POWER: Final = re.compile(r"(?<=[\w)])\*\*(?=[\w(])")
 _SQRT: Final = re.compile(r"(?<![\\A-Za-z])sqrt\(([^()]*)\)")
-_AREA: Final = re.compile(r"(?<=\d)\s*m(?:\^(?:[23]|\{[23]\})|[²³])(?=[.\s]*(?:[$}]|\\[)\]]|\Z))")
+_END: Final = r"(?=[.\s]*(?:[$}]|\\[)\]]|\Z))"
+_AREA: Final = re.compile(rf"(?<=\d)\s*m(?:\^(?:[23]|\{{[23]\}})|[²³]){_END}")
+_LETTER_AT_END: Final = re.compile(rf"(?<=[\d}}])\s*([ghlms]){_END}")
 _LATEX: Final = re.compile(
     r"\\[a-zA-Z]|[!^{√π∞\u222a±²³]|\d[eE][-+]?\d|\A-?\d[\d./]*(?:, -?\d[\d./]*)+\s*\Z"
     r"|\A(?!\s*\(?[a-z][).:])(?:\s*[a-z](?:\([a-z]\))?\s*=)?(?=[^=]*+\Z)[^=]*?"
@@ -75,7 +77,6 @@ _HUGE: Final = re.compile(r"\d\)*\^\(*(?:\d{9}|\d+\^\(*\d+\^)|\d{6}!|\\binom\(?\
 _KIND: Final = re.compile(r"^\s*(?:\\left\s*)?(\\\{|\((?!.*\)\s*,))|(?<=\d)_\{?(\d+)")
 _SMALL: Final = 1e-3
 """Quantities below this lose the digits that matter when they are rounded to decimals."""
-_DIGITS: Final = 30
 
 
 def choice(text: str) -> str | None:
@@ -122,9 +123,10 @@ def as_math(answer: str) -> str:
     return spelt(bare if "$" in bare or "\\boxed" in bare else f"${bare}$")
 
 
-def prepared(text: str, *, number: bool = False) -> str:
-    """Returns a completion as the library reads it, bare LaTeX in dollars; a number without m^2."""
-    text = _AREA.sub("", text) if number else text
+def prepared(text: str, *, names: Collection[str] = ()) -> str:
+    """Returns a completion as the library reads it: LaTeX in dollars, units apart from `names`."""
+    text = text if "m" in names else _AREA.sub("", text)
+    text = _LETTER_AT_END.sub(lambda e: f" {{{e[1]}}}" if e[1] in names else e[0], text)
     text = _BOLD.sub(r"\1", _listed(close(text).replace(r"\$", "")))
     text = _SQRT.sub(r"√(\1)", _POWER.sub("^", text))
     if not _DELIMITED.search(text):
@@ -245,7 +247,7 @@ def _differ(one: Any, other: Any, *, precision: int) -> bool:
     # One that is not evaluated is a percentage, which the library equates with its number.
     if not all(getattr(e, "is_number", False) and not e.has(kind.UnevaluatedExpr) for e in pair):
         return False
-    a, b = (e.doit().evalf(_DIGITS) for e in pair)
+    a, b = (e.doit().evalf(30) for e in pair)
     larger = max(abs(a), abs(b))
     if not larger.is_comparable or not larger.is_finite:
         return False

@@ -54,8 +54,8 @@ class MathVerify(Verifier):
         if expressions.is_written(answer, text):
             return Verdict(reward=1.0)
         # A completion with nothing to parse is wrong; only a failing comparison is unscorable.
-        text = expressions.prepared(text, number=expressions.is_simple(answer))
-        given = _parsed(text, strictly=False)
+        names = {str(name) for found in gold for name in getattr(found, "free_symbols", ())}
+        given = _parsed(expressions.prepared(text, names=names), strictly=False)
         pairs = [*product(gold, given)]
         if expressions.MEMBER.search(answer):  # whose set the library takes second alone
             pairs += product(given, gold)
@@ -101,6 +101,4 @@ def _unusable(gold: list[Any]) -> str | None:
     """Returns what is wrong with what the library has found in an answer, or None."""
     if all(isinstance(found, str) for found in gold):
         return "math-verify finds nothing that it can parse"
-    if not expressions.is_number_at_all(gold):
-        return "math-verify finds a division by zero"
-    return None
+    return None if expressions.is_number_at_all(gold) else "math-verify finds a division by zero"

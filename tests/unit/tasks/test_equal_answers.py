@@ -193,15 +193,27 @@ EXPRESSIONS = [
     ("500", "\\boxed{500\u20ac}", 1),
     ("1000000", r"\boxed{1 000 000}", 1),
     ("512", r"\boxed{12 500}", 0),
+    # A letter that is a variable, and units without \text.
+    *(("3", r"\boxed{3t}", 0), ("3t", r"\boxed{3}", 0), ("3t", r"\boxed{3 t}", 1)),
+    *(("3", r"\boxed{3x}", 0), ("3", "3t", 0), ("3", "3i", 0), ("2n", "2n", 1)),
+    *((r"\frac{a}{b} c", r"\boxed{\frac{ac}{b}}", 1), (r"\frac{a}{b} c", r"$\frac{a}{b}$", 0)),
+    *((r"\frac{x}{y} s", r"\boxed{\frac{xs}{y}}", 1), (r"\sqrt{2} t", r"\boxed{\sqrt{2}}", 0)),
+    *(("0.75", r"\boxed{\frac{3}{4} m}", 1), (r"\sqrt{2}", r"\boxed{√{2}}", 1)),
+    *((r"\frac{s\sqrt{3}}{2}", r"\boxed{\frac{\sqrt3}{2} s}", 1), ("5", r"\boxed{5 s}", 1)),
     *(("60 - 10 m", r"\boxed{60 - 10m}", 1), ("60 - 10 m", r"\boxed{50}", 0)),
+    *(("25", r"\boxed{25 cm^2}", 1), ("25 cm^2", r"\boxed{25}", 1), ("5", r"$25\,cm^{2}$", 0)),
     *(("25", "25 m^2", 1), ("25", r"\boxed{25 m^2}", 1), ("4 m^2", r"\boxed{4m^2}", 1)),
     *(("4 m^2", r"\boxed{4}", 0), ("4 m^2", r"\boxed{4m^3}", 0), ("25", "The area is 25 m².", 1)),
+    *(("10", "10 km / h", 1), ("10", r"\boxed{10 km/h}", 1), ("10 km/h", r"\boxed{10}", 1)),
+    *(("9.8", r"\boxed{9.8 m/s^2}", 1), ("9.8", "9.8 m/s²", 1), ("2", "9.8 m/s^2", 0)),
+    *(("18", r"\boxed{\text{18 dollars}}", 1), ("25", r"$25\,cm^{2}$", 1)),
     # Equations, relations and complex numbers.
     *(("x^2+y^2=4", r"\boxed{x^2+y^2-4=0}", 1), ("x^2+y^2=4", r"\boxed{x^2+y^2-2=0}", 0)),
     (r"\frac{x^2}{4}+\frac{y^2}{9}=1", r"\boxed{9x^2+4y^2=36}", 1),
     *((r"x \in [2, \infty)", r"\boxed{x \ge 2}", 1), (r"x \in [2, \infty)", r"$x > 2$", 0)),
     *((r"x \in (2, 3)", r"\boxed{2<x<3}", 1), (r"x \ge 2", r"\boxed{x \in [2, \infty)}", 1)),
     *((r"x \neq 2", r"\boxed{x \ne 3}", 0), (r"x \neq 2", r"\boxed{x \ne 2}", 1)),
+    *(("2+3i", "2 + 3i", 1), ("2+3i", r"\boxed{2 + 3 i}", 1), ("2+3i", "2 - 3i", 0)),
     *(("2x+3", "f(x) = 2x + 3", 1), ("3", "f(x) = 2x + 3", 0), ("42", "b) 42", 1)),
     ("(1,2),(3,4)", r"\boxed{\{(1,2),(3,4)\}}", 1),
     # Lists, text and commands.
@@ -209,6 +221,12 @@ EXPRESSIONS = [
     *(("3", "It is 1, 2 or 3.", 0), ("5", ".5", 0), ("1234", "1,234", 1)),
     *((r"\text{Yes}", "The answer is yes.", 1), (r"\text{Yes}", "**Answer:** Yes", 1)),
     *((r"\text{Yes}", "The answer is not yes.", 0), ("No", "The answer is Yes.", 0)),
+    *(("18", "####18", 1), ("-3", "\\boxed{\u20133}", 1), ("3.14", r"\boxed{\approx3.14}", 1)),
+    *(("90", r"\boxed{90\degree}", 1), ("90", r"\boxed{90^o}", 1), ("90", r"$90 ^ \circ$", 1)),
+    *((r"\frac12", r"\boxed{\nicefrac{1}{2}}", 1), (r"\frac73", r"\boxed{2.\bar{3}}", 1)),
+    *((r"\ln 2", r"\boxed{ln 2}", 1), (r"\frac{\pi}{2}", r"\boxed{pi/2}", 1)),
+    *((r"\{1,2\}", r"\boxed{\lbrace 1, 2 \rbrace}", 1), (r"\emptyset", r"$\varnothing$", 1)),
+    *(("0", r"$(-\infty, 0) \bigcup (1, 2)$", 0), (r"\mathbb{R}", r"$\mathbb R$", 1)),
 ]
 
 

@@ -224,6 +224,7 @@ def test_several_choices_are_none_and_others_may_be_mentioned(text: str, right: 
         *("A" + " " * 30_000 + "x", "1" + " " * 100_000, "A, " * 9_000, "(" * 20_000),
         *("1" * 30_000, "~" * 30_000, "~~~ " * 30_000, r"\boxed{" * 9_000),
         *(r"\boxed{" + "{" * 30_000, r"\boxed{" + "{}" * 15_000, "{" * 30_000, "(1," * 9_000),
+        "{" + "a " * 30_000,
     ],
 )
 def test_no_completion_takes_long_to_read(text: str) -> None:
