@@ -153,8 +153,7 @@ def _change(args: tuple[Any, ...], now: Any) -> None:
 
 def _exception(name: str) -> type[Exception]:
     found: Any = getattr(builtins, name, None)
-    own: Any = found if isinstance(found, type) else ProgramError
-    return own if issubclass(own, Exception) else ProgramError
+    return found if isinstance(found, type) and issubclass(found, Exception) else ProgramError
 
 
 def bound(tree: ast.Module, *, entry: str, wire: Wire) -> dict[str, Any]:
@@ -182,13 +181,15 @@ def bound(tree: ast.Module, *, entry: str, wire: Wire) -> dict[str, Any]:
 
 
 def _valued(nodes: list[ast.AST]) -> set[str]:
-    """Returns the names that are compared, caught or entered: what a stand-in cannot be."""
+    """Returns names that are compared, caught, entered or waited for: what no stand-in can be."""
     handlers = [n for n in nodes if isinstance(n, ast.ExceptHandler)]
     found: list[ast.AST | None] = [n.type for n in handlers]
     compared = [n for n in nodes if isinstance(n, ast.Compare)]
     equal = [n for n in compared if not isinstance(n.ops[0], ast.Is | ast.IsNot)]  # `is not None`
     found += [e for n in equal for e in (n.left, *n.comparators)]
     entered = [n.context_expr for n in nodes if isinstance(n, ast.withitem)]
+    entered += [n.iter for n in nodes if isinstance(n, ast.AsyncFor)]
+    entered += [n.iter for n in nodes if isinstance(n, ast.comprehension) and n.is_async]
     found += [e.func if isinstance(e, ast.Call) else e for e in entered]
     found += [e for n in found if isinstance(n, ast.Tuple) for e in n.elts]
     local = {n.arg for n in nodes if isinstance(n, ast.arg)} | {n.name for n in handlers}

@@ -75,8 +75,6 @@ _ROUND: Final = str.maketrans("{}", "()")
 _TOWER: Final = re.compile(r"\d\)*\^\(*(?=(\d+)\^\(*(\d+))")
 _HUGE: Final = re.compile(r"\d\)*\^\(*(?:\d{9}|\d+\^\(*\d+\^)|\d{6}!|\\binom\(?\d{6}")
 _KIND: Final = re.compile(r"^\s*(?:\\left\s*)?(\\\{|\((?!.*\)\s*,))|(?<=\d)_\{?(\d+)")
-_SMALL: Final = 1e-3
-"""Quantities below this lose the digits that matter when they are rounded to decimals."""
 
 
 def choice(text: str) -> str | None:
@@ -253,4 +251,5 @@ def _differ(one: Any, other: Any, *, precision: int) -> bool:
         return False
     if not any(e.atoms(kind.Float) for e in pair):
         return bool(abs(a - b) > larger * 1e-15)
-    return bool(larger < _SMALL and abs(a - b) > larger * 5 * 10.0**-precision)
+    # What is smaller loses the digits that matter when it is rounded to decimals.
+    return bool(larger < 1e-3 and abs(a - b) > larger * 5 * 10.0**-precision)
