@@ -11,7 +11,7 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from functools import partialmethod
 from typing import Any, final
 
@@ -59,8 +59,11 @@ class Wire:
             raise ProgramError("no answer") from error
         raise _exception(raised)(said)
 
-    def _stand_in(self, number: int) -> "Held":
-        return Held(self, int(number))
+    def _stand_in(self, number: int) -> "Held | Coroutine[Any, Any, Any]":
+        return Held(self, int(number)) if number >= 0 else self._awaited(~int(number))
+
+    async def _awaited(self, number: int) -> Any:
+        return self.ask("await", number)
 
 
 @final
@@ -150,8 +153,7 @@ def _change(args: tuple[Any, ...], now: Any) -> None:
 
 def _exception(name: str) -> type[Exception]:
     found: Any = getattr(builtins, name, None)
-    own: Any = found if isinstance(found, type) else ProgramError
-    return own if issubclass(own, Exception) else ProgramError
+    return found if isinstance(found, type) and issubclass(found, Exception) else ProgramError
 
 
 def bound(tree: ast.Module, *, entry: str, wire: Wire) -> dict[str, Any]:
@@ -160,6 +162,7 @@ def bound(tree: ast.Module, *, entry: str, wire: Wire) -> dict[str, Any]:
     names = [n for n in nodes if isinstance(n, ast.Name)]
     own = {n.id for n in names if isinstance(n.ctx, ast.Store)}
     own |= {n.name for n in nodes if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+    own |= {n.name for n in nodes if isinstance(n, ast.AsyncFunctionDef)}
     own |= {a.asname or a.name for n in nodes if isinstance(n, ast.ImportFrom) for a in n.names}
     called = {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
     modules = {n.id for n in names} & sys.stdlib_module_names - called - {entry}
@@ -178,13 +181,15 @@ def bound(tree: ast.Module, *, entry: str, wire: Wire) -> dict[str, Any]:
 
 
 def _valued(nodes: list[ast.AST]) -> set[str]:
-    """Returns the names that are compared, caught or entered: what a stand-in cannot be."""
+    """Returns names that are compared, caught, entered or waited for: what no stand-in can be."""
     handlers = [n for n in nodes if isinstance(n, ast.ExceptHandler)]
     found: list[ast.AST | None] = [n.type for n in handlers]
     compared = [n for n in nodes if isinstance(n, ast.Compare)]
     equal = [n for n in compared if not isinstance(n.ops[0], ast.Is | ast.IsNot)]  # `is not None`
     found += [e for n in equal for e in (n.left, *n.comparators)]
     entered = [n.context_expr for n in nodes if isinstance(n, ast.withitem)]
+    entered += [n.iter for n in nodes if isinstance(n, ast.AsyncFor)]
+    entered += [n.iter for n in nodes if isinstance(n, ast.comprehension) and n.is_async]
     found += [e.func if isinstance(e, ast.Call) else e for e in entered]
     found += [e for n in found if isinstance(n, ast.Tuple) for e in n.elts]
     local = {n.arg for n in nodes if isinstance(n, ast.arg)} | {n.name for n in handlers}

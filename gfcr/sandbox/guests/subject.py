@@ -5,17 +5,23 @@ Its answers are not trusted, see `gfcr.sandbox.guests.examiner`.
 
 import __future__
 
+import importlib
 import json
 import operator
 import os
 import sys
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from itertools import islice
 from typing import Any
 
 from gfcr.sandbox.guests.wire import dumps, pack, unpack
+
+
+def _awaited(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    return importlib.import_module("asyncio").run(coroutine)  # takes a while
+
 
 _DO: dict[str, Callable[..., Any]] = {
     "call": operator.call,
@@ -28,6 +34,7 @@ _DO: dict[str, Callable[..., Any]] = {
     **{name: getattr(operator, name) for name in ("add", "sub", "mul", "truediv")},
     "next": next,
     "repr": repr,
+    "await": _awaited,
 }
 _MOST_ITEMS = 100_000
 _TYPES = ("Any", "Callable", "Dict", "List", "Optional", "Set", "Tuple", "Union")
@@ -66,7 +73,8 @@ class Subject:
 
     def _keep(self, value: Any) -> int:
         self._held.append(value)
-        return len(self._held) - 1
+        of = len(self._held) - 1
+        return ~of if isinstance(value, types.CoroutineType) else of  # negative: to be awaited
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """What math-verify takes for equal and is not, and answers that it does not find."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib import import_module
 from math import log10
 from typing import Any, Final
@@ -41,17 +41,24 @@ _BEHIND: Final = re.compile(
     r"(?<![A-Z])(?<![A-Z][).:])(?:\s+(?:or|and)\b|[,;\n])\s*\(?[A-Z](?:[):]\s|\.\s(?=[A-Z\d$]))"
 )
 """A choice behind the text of another, `A. Paris or B. London`; not `D. (A) and (B)`."""
+MEMBER: Final = re.compile(r"\\in(?![a-z])|∈")
+_SAID: Final = re.compile(r"(?i)\banswer\**(?: is\b:?|:)")
 _CLOCK: Final = re.compile(r"(?<![\d:])(\d{1,2}:\d{2}(?::\d{2})?)(?![\d:])")
 _DELIMITED: Final = re.compile(r"\$|\\boxed|\\\(|\\\[")
+_ITEM: Final = r"(?:[a-z] ?= ?)?-?\d[\d./]*"
 _EITHER: Final = re.compile(
-    r"(?<![\w.,])((?:[a-z] ?= ?)?-?\d[\d./]*) (?:or|and) ((?:[a-z] ?= ?)?-?\d[\d./]*?)(?=[.*\s]*\Z)"
+    rf"(?<![\w.,])({_ITEM}(?:, {_ITEM}){{,99}}),? (?:or|and) ({_ITEM}?)(?=[.*\s]*\Z)"
 )
 _BOLD: Final = re.compile(r"(?<![\w)*])\*\*(?=\S)([^*\n]+)(?<=\S)\*\*(?![\w(*])")
 _POWER: Final = re.compile(r"(?<=[\w)])\*\*(?=[\w(])")
 _SQRT: Final = re.compile(r"(?<![\\A-Za-z])sqrt\(([^()]*)\)")
+_END: Final = r"(?=[.\s]*(?:[$}]|\\[)\]]|\Z))"
+_AREA: Final = re.compile(rf"(?<=\d)\s*m(?:\^(?:[23]|\{{[23]\}})|[²³]){_END}")
+_LETTER_AT_END: Final = re.compile(rf"(?<=[\d}}])\s*([ghlms]){_END}")
 _LATEX: Final = re.compile(
-    r"\\[a-zA-Z]|[!^{√π∞\u222a±²³]|\d[eE][-+]?\d|\A(?:\s*[a-z]\s*=)?(?=[^=]*+\Z)[^=]*?"
-    r"(?:(?<![A-Za-z])[xyz](?![A-Za-z])|[(\[][^()\[\]]*,)"
+    r"\\[a-zA-Z]|[!^{√π∞\u222a±²³]|\d[eE][-+]?\d|\A-?\d[\d./]*(?:, -?\d[\d./]*)+\s*\Z"
+    r"|\A(?!\s*\(?[a-z][).:])(?:\s*[a-z](?:\([a-z]\))?\s*=)?(?=[^=]*+\Z)[^=]*?"
+    r"(?:(?<![A-Za-z])[a-fi-kn-rt-z](?![A-Za-z])|[(\[][^()\[\]]*,)"
 )
 """What makes a text without words more than a number or a chain of equations."""
 _LIST: Final = re.compile(
@@ -67,10 +74,7 @@ _JOINED: Final = re.compile(r"[\s$\\()\[\]]*(?:,|;|and|or|,\s*and)[\s$\\()\[\]]*
 _ROUND: Final = str.maketrans("{}", "()")
 _TOWER: Final = re.compile(r"\d\)*\^\(*(?=(\d+)\^\(*(\d+))")
 _HUGE: Final = re.compile(r"\d\)*\^\(*(?:\d{9}|\d+\^\(*\d+\^)|\d{6}!|\\binom\(?\d{6}")
-_KIND: Final = re.compile(r"^\s*(?:\\left\s*)?(\\\{|\()|(?<=\d)_\{?(\d+)")
-_SMALL: Final = 1e-3
-"""Quantities below this lose the digits that matter when they are rounded to decimals."""
-_DIGITS: Final = 30
+_KIND: Final = re.compile(r"^\s*(?:\\left\s*)?(\\\{|\((?!.*\)\s*,))|(?<=\d)_\{?(\d+)")
 
 
 def choice(text: str) -> str | None:
@@ -99,13 +103,10 @@ def choice(text: str) -> str | None:
 
 def is_written(answer: str, text: str) -> bool:
     """Returns whether a completion's last box, or its last line, is the answer letter by letter."""
-    shown = last_box(text) or text.strip().rpartition("\n")[2]
-    if _CLOCK.fullmatch(answer.strip()) and clock(shown) == clock(answer):
-        return True
-    return (
-        not _several(text)
-        and _plain(shown).strip("$. ").casefold() == _plain(answer).strip("$. ").casefold()
-    )
+    shown = last_box(text) or _SAID.split(text.strip().rpartition("\n")[2])[-1]
+    timed = bool(_CLOCK.fullmatch(answer.strip())) and clock(shown) == clock(answer)
+    one, other = (_plain(t).lstrip("$* ").rstrip("$*. ").casefold() for t in (shown, answer))
+    return timed or (one == other and not _several(text))
 
 
 def clock(text: str) -> str | None:
@@ -120,8 +121,10 @@ def as_math(answer: str) -> str:
     return spelt(bare if "$" in bare or "\\boxed" in bare else f"${bare}$")
 
 
-def prepared(text: str) -> str:
-    """Returns a completion as the library reads it; one that is bare LaTeX gets its dollars."""
+def prepared(text: str, *, names: Collection[str] = ()) -> str:
+    """Returns a completion as the library reads it: LaTeX in dollars, units apart from `names`."""
+    text = text if "m" in names else _AREA.sub("", text)
+    text = _LETTER_AT_END.sub(lambda e: f" {{{e[1]}}}" if e[1] in names else e[0], text)
     text = _BOLD.sub(r"\1", _listed(close(text).replace(r"\$", "")))
     text = _SQRT.sub(r"√(\1)", _POWER.sub("^", text))
     if not _DELIMITED.search(text):
@@ -176,12 +179,7 @@ def apart(gold: Any, given: Any, *, precision: int) -> bool:
     """Returns whether two expressions that the library calls equal are of different quantities.
 
     It compares decimals, which all that is close to zero has none of. Here exact numbers are
-    compared in 15 digits, and floats below a thousandth in as many as the library has decimals.
-
-    Args:
-        gold: the expression of the answer.
-        given: the expression of the completion.
-        precision: the decimals that floats are rounded to.
+    compared in 15 digits, and floats below a thousandth in `precision`, as many as its decimals.
     """
     ours, theirs = _quantities(gold), _quantities(given)
     return len(ours) == len(theirs) and any(
@@ -231,7 +229,7 @@ def _listed(text: str) -> str:
 def _quantities(found: Any) -> list[Any]:
     """Returns the numbers of an expression: itself, its members, or what it sets a name to."""
     kind: Any = import_module("sympy")
-    if isinstance(found, kind.Eq):
+    if isinstance(found, kind.Eq) and isinstance(found.lhs, kind.Symbol):
         return _quantities(found.rhs)
     if isinstance(found, kind.MatrixBase):
         return [*found.flat()]
@@ -247,10 +245,11 @@ def _differ(one: Any, other: Any, *, precision: int) -> bool:
     # One that is not evaluated is a percentage, which the library equates with its number.
     if not all(getattr(e, "is_number", False) and not e.has(kind.UnevaluatedExpr) for e in pair):
         return False
-    a, b = (e.doit().evalf(_DIGITS) for e in pair)
+    a, b = (e.doit().evalf(30) for e in pair)
     larger = max(abs(a), abs(b))
     if not larger.is_comparable or not larger.is_finite:
         return False
     if not any(e.atoms(kind.Float) for e in pair):
         return bool(abs(a - b) > larger * 1e-15)
-    return bool(larger < _SMALL and abs(a - b) > larger * 5 * 10.0**-precision)
+    # What is smaller loses the digits that matter when it is rounded to decimals.
+    return bool(larger < 1e-3 and abs(a - b) > larger * 5 * 10.0**-precision)

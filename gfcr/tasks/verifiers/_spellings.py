@@ -15,22 +15,31 @@ _SIGNS: Final[dict[int, str]] = {
     **dict.fromkeys(map(ord, "\u00a3\u20ac\u00a5\u20b9"), ""),
     **{ord(c): p for c, p in PARTS.items()},
 }
+_COMMANDS: Final = {
+    **{"langle": "(", "rangle": ")", "lbrace": r"\{", "rbrace": r"\}", "approx": r"\approx "},
+    **{"varnothing": r"\emptyset", "nicefrac": r"\frac", "bigcup": r"\cup", "degree": r"^\circ"},
+}
 _WIDE: Final = {0xFF10 + digit: str(digit) for digit in range(10)}
 _PERCENT: Final = re.compile(
     r"(?<![\d.})])(\d{0,9})\s*\\[dt]?frac\s*"
     r"(?:\{(\d{1,9})\}\s*\{([1-9]\d{0,8})\}|(\d)\s*([1-9]))\s*(?=\\?%)"
 )
+_END: Final = r"(?=[.\s]*(?:[$}]|\\[)\]]))"
 _VARIABLE: Final = re.compile(
     r"(?:((?<!\\)[-+*/=,(<>])\s+"
     r"|((?<![A-Za-z\\])[A-Za-z]|\)|(?<!\d)\\pi|\\(?!(?:pi|q?quad|[a-z]*space|circ)\b)[A-Za-z]+)\s+"
-    r"|((?<=[A-Za-z)])[_^](?:\d|\{[^{}]*\})|(?<=[\w)}])(?<!\d[eE])\s?[-+]\s?\d+)\s*)"
-    r"([cdghlmost])(?=[.\s]*(?:[$}]|\\[)\]]))"
+    r"|((?<=[A-Za-z)])[_^](?:\d|\{[^{}]*\})|(?<=[\w)}])(?<!\d[eE])\s?[-+]\s?\d+"
+    r"|\{[^{}]{,60}(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])[^{}]{,60}\}(?:\{[^{}]*\})?"
+    r"|(?<=[\d}])(?<!circ\})(?=\s*[cdot]))\s*)([cdghlmost])" + _END
 )
-"""A letter at an end that is no unit, as none of a number: the library drops it for one."""
+"""A letter at an end that is no unit, as none of a number, and c, d, o and t: else it is lost."""
+_UNIT: Final = r"(?:[cdkm]m|[km]g|mL|ft|in|lb|yd|hr|min|sec"
+_RAISED: Final = r"(?:\^(?:[23]|\{[23]\}))?"
 _COUNTED: Final = re.compile(
-    r"(?<=\d)\s+([A-Za-z]{4,}+(?:\s[A-Za-z]{2,}+)*+)(?=[.\s]*(?:[$}]|\\[)\]]))"
+    r"(?<=\d)(?:\\[,;: ])?(\s+[A-Za-z]{4,}+(?:\s[A-Za-z]{2,}+)*+"
+    rf"|\s*{_UNIT}|(?<=\s)[mg](?=\s*/)){_RAISED}(?:\s*/\s*{_UNIT}|[ghmsL]){_RAISED})?){_END}"
 )
-"""Words behind a number, as in `5 boys`: the library takes most for products of their letters."""
+"""Words and units behind a number: the library takes most for products of their letters."""
 _GROUPS: Final = re.compile(r"(?<![\d.,])(?<!\d )(\d{1,3}(?: \d{3})+)(?![\d/]| \d)")
 _SPELLINGS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (
     (re.compile(r"(?<![\w)$])-\$(?=[\d.])"), "$-"),
@@ -39,13 +48,20 @@ _SPELLINGS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], s
     (re.compile(r"(?<=[\w)}])~(?=[\w\\])"), " "),
     (re.compile(r"(?<![\w.})])\.(?=\d)"), "0."),
     (re.compile(r"(?<=\d)(?:\\[,;:! ]|[\u2009\u202f])(?=\d{3}(?!\d))"), ""),
-    (re.compile(r"\\([lr])angle(?![A-Za-z])"), lambda angle: "()"[angle[1] == "r"]),
-    (re.compile(r"(\^\s*\{?\s*\\circ\s*\}?)\s*[CFK](?![A-Za-z])"), r"\1"),
-    (_COUNTED, r" \\text{ \1}"),
+    (re.compile(r"\\([a-z]++)(?![A-Z])"), lambda command: _COMMANDS.get(command[1], command[0])),
+    (re.compile(r"\\mathbb\s+([A-Z])"), r"\\mathbb{\1}"),
+    (re.compile(r"\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![a-z])|(?<=\d\^)o(?![a-z]))"), r"^{\\circ}"),
+    (re.compile(r"(\^\{\\circ\})\s*[CFK](?![A-Za-z])"), r"\1"),
+    (re.compile(r"(?<![\\A-Za-z])(ln|log|sin|cos|tan|pi)(?![a-z}])"), r"\\\1 "),
+    (re.compile(r"(?<=\d)i(?![A-Za-z])"), " i"),
+    (re.compile(r"(?<![\w)}])\u2013(?=[\d.])"), "-"),
+    (re.compile(r"####(?=\S)"), "#### "),
+    (re.compile(r"\\text\s*\{\s*([-\d.,]++)\s++([A-Za-z ]++)\}"), r"\1 \\text{ \2}"),
+    (_COUNTED, r" \\text{\1}"),
     (_VARIABLE, lambda end: f"{end[1]}{end[4]}" if end[1] else f"{end[2] or end[3]} {{{end[4]}}}"),
     (_GROUPS, lambda grouped: grouped[0].replace(" ", "")),
-    (re.compile(r"√\s*(?:\(([^()]*)\)|(\w+))"), lambda root: rf"\sqrt{{{root[1] or root[2]}}}"),
-    (re.compile(r"(?<!\d)(\d++)\.(\d*)\\overline\s*\{(\d+)\}"), lambda found: _repeating(found)),
+    (re.compile(r"√\s*(?:[({]([^(){}]*)[)}]|(\w+))"), lambda of: rf"\sqrt{{{of[1] or of[2]}}}"),
+    (re.compile(r"(?<!\d)(\d++)\.(\d*)\\(?:overline|bar)\s*\{(\d+)\}"), lambda it: _repeating(it)),
     (_PERCENT, lambda p: f"{int(p[1] or 0) + int(p[2] or p[4]) / int(p[3] or p[5]):.12f}"),
     (re.compile(r"(?<![\d.,/])(\d+) {1,2}(\d+)/(\d+)(?!\d)"), r"$\\frac{\1*\3+\2}{\3}$"),
 )

@@ -18,6 +18,7 @@ _TIERS: Final = (
     {"verifier": "numeric", "cost": 1.0},
     {"verifier": "math_verify", "cost": 100.0},
 )
+_FINAL: Final = {"right": (1.0,), "wrong": (0.0,), "always": (0.0, 1.0)}
 
 
 @final
@@ -104,7 +105,7 @@ class Cascade(Verifier):
                 continue  # 3 is no root of 3, of which it alone would read the 3
             cost += tier.cost
             verdict = _asked(made, prompt, text)
-            if number == last or _is_sure(tier, verdict):
+            if number == last or verdict.reward in _FINAL[tier.sure]:
                 said = {"tier": float(number), "cost": cost}
                 if number < last and self._audits(prompt, text):
                     said |= self._audited(prompt, text, verdict=verdict, cost=cost)
@@ -138,8 +139,3 @@ def _asked(made: Verifier, prompt: Prompt, text: str) -> Verdict:
         return made.judge(prompt, text=text)
     except Exception as error:  # as a verifier of its own it would be unscorable
         return Verdict(reward=None, error=f"{type(error).__name__}: {error}")
-
-
-def _is_sure(tier: Tier, verdict: Verdict) -> bool:
-    stands = {"right": (1.0,), "wrong": (0.0,), "always": (0.0, 1.0)}[tier.sure]
-    return verdict.reward in stands

@@ -20,7 +20,8 @@ class MathVerify(Verifier):
 
     Needs the extra `gfcr[tasks]`. Beside what the library equates: quantities below a thousandth
     are compared in their digits, not in their decimals; an answer of one letter, A to Z, is a
-    choice, `(B)` and `The answer is B.`; one such as 12:00 is a time of the day.
+    choice, `(B)` and `The answer is B.`; one such as 12:00 is a time of the day. Units and words
+    behind a number are not compared, `5 km` is `5 m`; `3t` and `3c` are no numbers.
 
     The library's own time-outs use SIGALRM, which works in main threads only and scores 0 when it
     fires: they are off, and the process pool keeps the time.
@@ -53,8 +54,11 @@ class MathVerify(Verifier):
         if expressions.is_written(answer, text):
             return Verdict(reward=1.0)
         # A completion with nothing to parse is wrong; only a failing comparison is unscorable.
-        given = _parsed(expressions.prepared(text), strictly=False)
+        names = {str(name) for found in gold for name in getattr(found, "free_symbols", ())}
+        given = _parsed(expressions.prepared(text, names=names), strictly=False)
         pairs = [*product(gold, given)]
+        if expressions.MEMBER.search(answer):  # whose set the library takes second alone
+            pairs += product(given, gold)
         bare = filter(None, (expressions.without_percent(*pair) for pair in pairs))
         same = any(self._equal(*pair) for pair in [*pairs, *bare])
         return Verdict(reward=float(same and not expressions.of_two_kinds(gold, given)))
@@ -75,26 +79,18 @@ class MathVerify(Verifier):
         return None if timed else _unusable(gold)
 
     def _equal(self, gold: Any, given: Any) -> bool:
-        import math_verify  # pyright: ignore[reportMissingTypeStubs]
-
-        library: Any = math_verify  # untyped
-        equal = library.verify(
-            gold,
-            given,
-            float_rounding=self.precision,
-            strict=self.strict,
-            allow_set_relation_comp=not self.strict,
-            timeout_seconds=None,
-            raise_on_error=True,
-        )
-        texts = isinstance(gold, str) or isinstance(given, str)
-        return equal and (texts or not expressions.apart(gold, given, precision=self.precision))
+        library: Any = import_module("math_verify")  # untyped
+        options = {"timeout_seconds": None, "raise_on_error": True, "strict": self.strict}
+        options |= {"float_rounding": self.precision, "allow_set_relation_comp": not self.strict}
+        try:
+            equal = library.verify(gold, given, **options)
+        except KeyError:  # it knows no inverse of `\\ne`, of which it has tried all else by then
+            return False
+        return equal and not expressions.apart(gold, given, precision=self.precision)
 
 
 def _parsed(text: str, *, strictly: bool) -> list[Any]:
-    import math_verify  # pyright: ignore[reportMissingTypeStubs]
-
-    library: Any = math_verify  # untyped
+    library: Any = import_module("math_verify")  # untyped
     if expressions.is_huge(text):
         return []
     found = library.parse(text, parsing_timeout=None, raise_on_error=strictly)
@@ -105,6 +101,4 @@ def _unusable(gold: list[Any]) -> str | None:
     """Returns what is wrong with what the library has found in an answer, or None."""
     if all(isinstance(found, str) for found in gold):
         return "math-verify finds nothing that it can parse"
-    if not expressions.is_number_at_all(gold):
-        return "math-verify finds a division by zero"
-    return None
+    return None if expressions.is_number_at_all(gold) else "math-verify finds a division by zero"

@@ -53,7 +53,7 @@ _OR: Final = re.compile(
     r"[\s$*})]*(?:[a-z]{1,3}\s+)?(?:or|\\text\s*\{\s*or\s*\})[\s$*{(]*(?:[a-z]\s*=\s*)?"
 )
 """What stands between two numbers of which a completion leaves open which it means."""
-_UNKNOWN: Final = re.compile(r"(?:[xyz]+|[in])\b|\s*(?:\\pi\b|\\sqrt\b|[π√])")
+_UNKNOWN: Final = re.compile(r"(?:[xyz]+|[ikn])\b|\s*(?:\\pi\b|\\sqrt\b|[π√])")
 _ROOT: Final = re.compile(r"(?:\\sqrt\s*\{?|√\s*\(?)\s*\Z")
 _EQUALS: Final = re.compile(r"=|\\approx|≈")
 _SCALES: Final = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}

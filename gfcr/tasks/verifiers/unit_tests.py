@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Final, final
 from annotated_types import Interval
 
 from gfcr.errors import TaskError
-from gfcr.sandbox.box import Box, Outcome, SandboxError, why_not
+from gfcr.sandbox.box import Box, SandboxError, why_not
 from gfcr.sandbox.exam import Result, examine
 from gfcr.sandbox.spec import Limits
 from gfcr.tasks.base import Verdict
@@ -132,8 +132,9 @@ class UnitTests(Verifier):
             began = time.monotonic()
             with Box(program, limits=self._limits(left), fallback=self.fallback) as box:
                 outcome = box.finish(given.encode())
-            # Boxes take time to begin and to end, too.
-            right, left = _is_right(outcome, wanted), left - (time.monotonic() - began)
+            left -= time.monotonic() - began  # boxes take time to begin and to end, too
+            ended, written = (outcome.ended, outcome.code), outcome.output.decode(errors="replace")
+            right = ended == ("exit", 0) and _lines(written) == _lines(wanted)
             passed += right
             failed = failed or ("" if right else f"{outcome.ended} {outcome.code}")
             late = outcome.ended == "timeout" or left <= 0
@@ -165,11 +166,6 @@ def problem(tests: str) -> str | None:
         if name.partition(".")[0] not in sys.stdlib_module_names:
             return f"it imports {name}, and only the standard library is there"
     return None if any(isinstance(n, ast.Assert) for n in nodes) else "it holds no assert"
-
-
-def _is_right(outcome: Outcome, wanted: str) -> bool:
-    written = outcome.output.decode(errors="replace")
-    return outcome.ended == "exit" and outcome.code == 0 and _lines(written) == _lines(wanted)
 
 
 def _lines(text: str) -> list[str]:

@@ -169,6 +169,10 @@ def h(x):
 def g():
     yield 1
     raise E("no")
+async def j():
+    yield 1
+async def k(x):
+    return x + 1
 def f(x):
     return x
 """
@@ -206,6 +210,9 @@ def test_values_of_the_standard_library_are_told_to_the_tests(value: str) -> Non
         ("assert (A(1) + A(2)).n == 3 and repr(A(1) + A(2)) == 'A(3)'", 1),
         ("it = g()\nassert next(it) == 1\ntry:\n    next(it)\nexcept ValueError:\n    pass", 1),
         ("from collections import deque\nassert A() == deque()", None),
+        *(("assert asyncio.run(k(1)) == 2", 1), ("assert asyncio.run(k(1)) == 3", 0)),
+        ("async def g():\n    return [x async for x in j()]\nassert asyncio.run(g()) == [1]", None),
+        ("async def g():\n    return await k(1) + await k(2)\nassert asyncio.run(g()) == 5", 1),
     ],
 )
 def test_what_only_the_program_could_compare_is_unscorable(tests: str, reward: Any) -> None:

@@ -29,7 +29,8 @@ def test_every_answer_equals_itself_exactly(answer: str) -> None:
     [("so # 4", 1.0), ("# 5 # 4", 1.0), ("# 4 # 5", 0.0), ("4", 0.0), ("#4 ", 1.0), ("", 0.0)],
 )
 def test_exact_reads_what_follows_the_last_marker(text: str, reward: float) -> None:
-    assert Exact(marker="#").verify(text, answer="4").reward == reward
+    for answer in ("4", "2 + 2 # 4"):
+        assert Exact(marker="#").verify(text, answer=answer).reward == reward
 
 
 def test_case_counts_unless_told_otherwise() -> None:
