@@ -42,7 +42,7 @@ _BEHIND: Final = re.compile(
 )
 """A choice behind the text of another, `A. Paris or B. London`; not `D. (A) and (B)`."""
 MEMBER: Final = re.compile(r"\\in(?![a-z])|∈")
-_SAID: Final = re.compile(r"(?i)\banswer\**(?: is\b:?|:)")
+_SAID: Final = re.compile(r"(?i)\banswer\**(?: is\b:?|:)|####")
 _CLOCK: Final = re.compile(r"(?<![\d:])(\d{1,2}:\d{2}(?::\d{2})?)(?![\d:])")
 _DELIMITED: Final = re.compile(r"\$|\\boxed|\\\(|\\\[")
 _ITEM: Final = r"(?:[a-z] ?= ?)?-?\d[\d./]*"

@@ -220,6 +220,7 @@ EXPRESSIONS = [
     *(("1,2", "1, 2", 1), ("2", "1, 2", 0), ("1,2,3", "They are 1, 2, and 3.", 1)),
     *(("3", "It is 1, 2 or 3.", 0), ("5", ".5", 0), ("1234", "1,234", 1)),
     *((r"\text{Yes}", "The answer is yes.", 1), (r"\text{Yes}", "**Answer:** Yes", 1)),
+    *(("5t", "#### 5t", 1), ("5t", "#### 5", 0)),
     *((r"\text{Yes}", "The answer is not yes.", 0), ("No", "The answer is Yes.", 0)),
     *(("18", "####18", 1), ("-3", "\\boxed{\u20133}", 1), ("3.14", r"\boxed{\approx3.14}", 1)),
     *(("90", r"\boxed{90\degree}", 1), ("90", r"\boxed{90^o}", 1), ("90", r"$90 ^ \circ$", 1)),
