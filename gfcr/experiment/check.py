@@ -6,6 +6,7 @@ Each part says what it needs: `Strategy.check`, `Filter.check`, `TrainerConfig.c
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from heapq import nlargest
 from typing import Final
 
 from gfcr.config import Experiment
@@ -163,6 +164,7 @@ def _check_room(
 def _looked_at(prompts: Sequence[Prompt]) -> Iterable[int]:
     """Returns the indices of the longest texts; of what may be slow to read, of some all over."""
     if isinstance(prompts, LazyPrompts):
-        return prompts.longest(_ENCODED)
+        sizes = [row.characters for row in prompts.rows]
+        return nlargest(_ENCODED, range(len(sizes)), key=sizes.__getitem__)
     # Sorted data have their longest prompts together.
     return range(0, len(prompts), max(1, -(-len(prompts) // _ENCODED)))

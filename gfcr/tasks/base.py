@@ -3,7 +3,6 @@
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import nlargest
 from inspect import getdoc
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, final, overload
@@ -45,7 +44,6 @@ class LazyPrompts(Sequence[Prompt]):
     """Prompts made when they are looked at, so that a large dataset opens at once."""
 
     rows: Sequence[Any]
-    """What the prompts are made of; `longest` asks each for its `characters`."""
     make: Callable[[Any], Prompt]
 
     def __len__(self) -> int:
@@ -59,10 +57,6 @@ class LazyPrompts(Sequence[Prompt]):
         if isinstance(index, slice):
             return LazyPrompts(rows=self.rows[index], make=self.make)
         return self.make(self.rows[index])
-
-    def longest(self, num: int) -> Sequence[int]:
-        """Returns the indices of the longest texts, found without a tokenizer."""
-        return nlargest(num, range(len(self)), key=lambda index: self.rows[index].characters)
 
 
 def first_line(documented: object) -> str:

@@ -187,12 +187,6 @@ def _generator(held: Any, of: None) -> Any:
     return np.random.Generator(made)
 
 
-def _flag(held: int, of: str) -> Flag:
-    if not issubclass(kind := _class_of(of), Flag):  # calling any other would run its constructor
-        raise ValueError(f"{of} is no enum.Flag")
-    return kind(held)
-
-
 def _object(held: dict[str, Any], of: str) -> Any:
     kind = _class_of(of)
     if _is_record(kind):
@@ -276,7 +270,7 @@ _MAKERS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "$random": _random,
     "$generator": _generator,
     "$enum": lambda held, of: _class_of(of)[held],
-    "$flag": _flag,
+    "$flag": lambda held, of: _class_of(of)(held),
     "$named": lambda held, of: _class_of(of)._make(held),
     "$object": _object,
 }
