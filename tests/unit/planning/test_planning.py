@@ -120,9 +120,13 @@ def test_cost_scales_with_updates_and_evaluations(tmp_path: Path) -> None:
     assert [a.tokens for a in plan.arms] == pytest.approx([13000, 13000])
     assert [a.seconds for a in plan.arms] == pytest.approx([130, 130])
     assert plan.seconds == pytest.approx(6 * 130)
-    often = load(tmp_path, evaluation={"prompts": 8, "every": 2})
-    # Before, after updates 2 and 4, and at the end: twice the two evaluations.
-    assert planning.plan(often).arms[0].tokens == pytest.approx(8000)
+    assert not any(a.bounded for a in plan.arms)
+    assert "over 2 shared seeds" in plan.variance.detail
+    for samples in (1, 2):
+        evaluation = {"prompts": 8, "every": 2, "samples": samples}
+        # Before, after updates 2 and 4, and at the end: twice the two evaluations.
+        (first, _) = planning.plan(load(tmp_path, evaluation=evaluation)).arms
+        assert first.tokens == pytest.approx(6000 + 2000 * samples)
 
 
 def test_an_answer_that_nobody_could_score_cost_as_much_as_another(tmp_path: Path) -> None:
@@ -220,10 +224,11 @@ def test_one_arm_with_seeds_stands_for_both(tmp_path: Path) -> None:
     study = load(tmp_path, seeds=[0, 1, 2])
     rng = np.random.default_rng(1)
     finished(study, scores={arm: scores(rng, seeds=3) for arm in study.arms})
-    for trial in study.arms["rloo"]:
+    for trial in study.arms["rloo"][1:]:
         RunFolder(trial.folder).set_status("failed")
     plan = planning.plan(study)
-    assert plan.variance.source == "runs" and "grpo" in plan.variance.detail
+    assert plan.variance.source == "runs"
+    assert plan.variance.detail.startswith("grpo over 3 seeds")
 
 
 def test_the_more_arms_the_larger_the_detectable_difference(tmp_path: Path) -> None:
