@@ -230,3 +230,5 @@ def test_a_search_that_cannot_be_says_why(case: str, tmp_path: Path) -> None:
     changes, words = BAD[case]
     with pytest.raises(ConfigError, match=words):
         load(tmp_path, **changes)
+    with pytest.raises(ConfigError, match="its `search` makes the arms as it goes"):
+        load(tmp_path).only(["base"])
