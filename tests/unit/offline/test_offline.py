@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, final
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from gfcr import offline
@@ -108,8 +109,11 @@ def test_a_strategy_makes_of_its_own_log_what_it_made_of_its_run(name: str, tmp_
 def test_what_a_stop_ended_is_scored_by_its_recorded_text(tmp_path: Path) -> None:
     stops = CODEC.encode("5")
     ledger = record(tmp_path, strategies.load("dapo"), stops=stops)
+    files = [*(tmp_path / "rollouts").glob("*.parquet")]
+    pq.write_table(pq.read_table(files[0])[:0], tmp_path / "rollouts" / "update-000006.parquet")
     found = only(offline.read_log(tmp_path), strategies.load("dapo"))
-    stored = [read_update(f) for f in (tmp_path / "rollouts").glob("*.parquet")]
+    assert found.updates == UPDATES, "the last one has no rollout"
+    stored = [read_update(f) for f in files]
     ended = [r for u in stored for g in u.groups for r in g.rollouts if r.tokens_T[-1] in stops]
     assert ended and all(r.text for r in ended if len(r) > 1)
     assert found.refused is None and found.tokens == ledger
