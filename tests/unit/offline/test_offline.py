@@ -171,11 +171,10 @@ def test_fewer_samples_are_the_first_ones(log: offline.Log) -> None:
     assert found.tokens["generated"] == sum(len(r) for r in first)
 
 
-def _lifted(log: offline.Log, *, by: float) -> offline.Log:
+def _lifted(log: offline.Log, *, by: float, times: float = 1.0) -> offline.Log:
     def lifted(group: Group) -> Group:
-        return replace(
-            group, rollouts=tuple(replace(r, reward=r.reward + by) for r in group.rollouts)
-        )
+        rollouts = [replace(r, reward=r.reward * times + by) for r in group.rollouts]
+        return replace(group, rollouts=tuple(rollouts))
 
     updates = [replace(u, groups=tuple(map(lifted, u.groups))) for u in log.updates]
     return replace(log, updates=tuple(updates))
@@ -304,6 +303,12 @@ def test_the_gradient_proxies_are_their_formulas(log: offline.Log) -> None:
     assert found.effective_size == pytest.approx(
         np.mean([a.sum() ** 2 / (a**2).sum() for a in sizes]), rel=1e-4
     )
+    equal, gate = _lifted(log, by=1.0, times=0.0), {"gate": {"name": "zero_variance"}}
+    none = only(equal, strategies.load("grpo", group_size=6, filters=gate))
+    assert none.updates == UPDATES and not none.rollouts_trained and not none.bias
+    dead = only(equal, strategies.load("grpo", group_size=6))
+    assert dead.rollouts_trained == found.rollouts_trained
+    assert dead.signal_rate == dead.signal_per_1k == dead.effective_size == 0
 
 
 @pytest.mark.whole
