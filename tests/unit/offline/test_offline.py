@@ -370,15 +370,18 @@ def test_a_log_of_rollouts_that_a_control_has_shaped_is_no_log(how: str, tmp_pat
 
 def test_the_command_answers_and_refuses(tmp_path: Path) -> None:
     record(tmp_path, strategies.load("grpo", group_size=8), prompts=8)
-    command = ("offline", tmp_path, "--strategy", "grpo group_size=4", "--strategy", "treerl")
+    asked = ("grpo group_size=4", "dr_grpo group_size=4", "treerl")
+    command = ("offline", tmp_path, *(word for each in asked for word in ("--strategy", each)))
     done = gfcr(*command, "--json")
     assert done.returncode == 1, done.stderr
     data = json.loads(done.stdout)
-    first, tree = data["strategies"]
+    first, _, tree = data["strategies"]
     assert first["tokens"]["remainder"] == 0 and first["refused"] is None
     assert "generate" in tree["refused"] and tree["signal_rate"] is None
     shown = gfcr(*command)
     assert "not answered treerl" in shown.stdout
+    (row,) = [line for line in shown.stdout.splitlines() if "%" in line and "dr_grpo" in line]
+    assert "48/48" in row and "+0.00  1.000" in row and "100%" in row
 
 
 def test_how_many_training_prompts_there_were_no_log_tells() -> None:
