@@ -517,8 +517,10 @@ def test_what_cannot_be_is_refused(start: Any) -> None:
         engine.submit(request("a"))
     with pytest.raises(EngineError, match="1 requests are in flight"):
         engine.update_weights(whole, version=2)
-    with pytest.raises(EngineError, match="token ids from 1 to 99"):
-        engine.score([[1, 99]], sampling=Sampling())
+    assert len(engine.score([[0, VOCAB - 1]], sampling=Sampling())) == 1
+    for tokens, why in (([1, VOCAB], "token ids from 1 to 50"), ([], "has no tokens")):
+        with pytest.raises(EngineError, match=why):
+            engine.score([tokens], sampling=Sampling())
     engine.abort(["a"])
     server.refuses = "no such parameter"
     engine.submit(request("b"))

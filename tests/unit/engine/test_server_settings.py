@@ -62,6 +62,9 @@ def test_an_experiment_is_refused_before_it_starts() -> None:
     words = ("engine=vllm_server", "strategy.drafter=das", "--dry-run")
     done = gfcr("run", "experiments/quickstart/grpo.yaml", *words)
     assert done.returncode == 2 and "use engine.name=vllm" in " ".join(done.stderr.split())
+    with pytest.raises(ConfigError, match=r"engine\.deltas=true with engine\.dtype=auto"):
+        Pool(deltas=True, dtype="auto")
+    assert Pool(deltas=True, dtype="bfloat16").deltas and not Pool(dtype="auto").deltas
 
 
 def test_a_server_is_told_how_to_draft_and_to_tell_of_any_number_of_tokens(tmp_path: Path) -> None:
