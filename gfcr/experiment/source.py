@@ -183,8 +183,7 @@ class RunSource(Work):
     def state_dict(self) -> dict[str, Any]:
         memory = replace(self.memory, elapsed_s=self.elapsed_s)
         held = {"of": self._records.whose(), "memory": memory, "mark": self._records.mark()}
-        held["training"] = self.question.training
-        return {"pipeline": self.pipeline.state_dict(), **held}
+        return {"pipeline": self.pipeline.state_dict(), "training": self.question.training, **held}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """See `BatchSource.load_state_dict`.

@@ -160,19 +160,16 @@ class LogCodec(Codec):
 
     def __init__(self) -> None:
         self._texts: dict[tuple[int, ...], str] = {}
-        self._eos_id = -1
 
     @property
     def eos_id(self) -> int:
-        """The token that the log's finished completions end with."""
-        return self._eos_id
+        """No token: what has ended in the log has ended, whatever its last token."""
+        return -1
 
     def begin(self, update: LoggedUpdate) -> None:
         """Switches to an update of the log."""
         rollouts = [r for g in update.groups for r in g.rollouts]
         self._texts = {tuple(r.tokens_T.tolist()): r.text for r in rollouts}
-        ends = [r for r in rollouts if r.finish == FinishReason.STOP and len(r)]
-        self._eos_id = int(ends[0].tokens_T[-1]) if ends else -1
 
     def prompt(self, text: str) -> tuple[int, ...]:
         """Refuses, since new prompts are not in the log."""

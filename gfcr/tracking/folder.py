@@ -196,6 +196,7 @@ class RunFolder:
         Raises:
             CheckpointError: something recorded before the mark is damaged; names the file.
         """
+        self.guard()
         held = self._metrics_bytes()[: mark.metrics]
         if _sha256(held) != mark.digest:
             raise damaged(self.path / "metrics.jsonl", why=_CHANGED)

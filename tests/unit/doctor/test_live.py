@@ -26,22 +26,24 @@ def begun(folder: Path) -> RunFolder:
 
 def test_a_finding_is_told_once(tmp_path: Path) -> None:
     watcher = Watcher(begun(tmp_path))
-    told = [[f.rule for f in watcher.heed(i, metrics=CUT)] for i in range(1, 9)]
-    assert told == [[]] * 4 + [["truncation"]] + [[]] * 3
+    told = [[(f.rule, f.update) for f in watcher.heed(i, metrics=CUT)] for i in range(1, 9)]
+    assert told == [[]] * 4 + [[("truncation", 5)]] + [[]] * 3
 
 
 def test_a_rule_that_waits_for_evaluations_says_until_when(tmp_path: Path) -> None:
     folder, told = begun(tmp_path), list[int | None]()
     for step in range(10):
         if step:
-            folder.append(step, metrics={"reward/all": 0.5, "rollouts/all": 8.0})
+            folder.append(step, metrics={"reward/all": 0.5, **WHOLE})
         if step % 4 == 0:
             folder.append(step, metrics={"heldout/accuracy": 0.3, "heldout/n": 9.0})
         told.append(of_run(folder.path).later.get("reward_hacking"))
     assert told == [*[None] * 8, 12, 12], "three evaluations say how often there is one"
     folder.append(10, metrics={"rollouts/all": 8.0, "speculation/acceptance_length": 2.0})
     folder.append(11, metrics={"rollouts/all": 8.0})
-    assert of_run(folder.path).later["stale_drafts"] == 20, "the last one drafted nothing"
+    found = of_run(folder.path)
+    assert found.later["stale_drafts"] == 20, "the last one drafted nothing"
+    assert "truncation" in found.silent and not found.silent.keys() & found.later.keys()
 
 
 def test_what_was_told_before_a_run_was_left_is_not_told_again(tmp_path: Path) -> None:

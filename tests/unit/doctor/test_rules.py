@@ -43,6 +43,7 @@ def test_a_run_that_has_the_pathology_is_found_with_levers(name: str) -> None:
     history, spec = recorded(f"{name}-sick")
     untreated = diagnose(history)
     assert not any(f.levers for f in untreated)
+    assert [*untreated] == sorted(untreated, key=lambda f: f.figure / f.limit, reverse=True)
     found = next(f for f in treated(untreated, spec=spec) if f.rule == name)
     assert found.figure >= found.limit == RULES[name].limit
     assert "{" not in found.says and found.levers

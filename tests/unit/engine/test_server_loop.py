@@ -19,6 +19,7 @@ from gfcr.cluster.gate import Gate
 from gfcr.cluster.memory import KvBudget
 from gfcr.engine import server_wire
 from gfcr.engine.base import Delta, Request
+from gfcr.engine.server_flight import Flight
 from gfcr.engine.server_link import Drafts, Server
 from gfcr.engine.server_loop import ServerEngine
 from gfcr.engine.server_merge import TailMerge
@@ -26,7 +27,7 @@ from gfcr.engine.server_reports import by_request
 from gfcr.engine.server_route import Route
 from gfcr.engine.server_turns import Turns
 from gfcr.engine.server_weights import received
-from gfcr.engine.server_wire import Events
+from gfcr.engine.server_wire import Event, Events
 from gfcr.engine.vllm_model import ModelFolder
 from gfcr.errors import EngineError
 from gfcr.speculation.base import BuiltIn, Law, Row, Step
@@ -187,8 +188,13 @@ def test_requests_come_back_whole_and_are_told_apart(start: Any) -> None:
     assert [t["seed"] for t in told] == [7, 7] and told[1]["stop_token_ids"] == [5, expected(2)[1]]
     assert engine.stats().forward_passes == 14
     server.bulk = 2**20  # a busy server says much at once, with the likeliest of many tokens
-    engine.submit(request("c", cap=2))
+    engine.submit(request("c", cap=2, endless=True))
     assert finished(engine, num=1)["c"][0] == expected(2) and starts(engine) == [1]
+    assert server.asked[-1]["sampling_params"]["stop_token_ids"] == []
+    flight = Flight(request=request("e"), version=0, cap=12)
+    assert flight.take(Event(key="e")) is None
+    end = flight.take(Event(key="e", finish="stop"))
+    assert end is not None and (end.tokens, end.finish) == ((), FinishReason.STOP)
     server.numberless = True
     engine.submit(request("d", cap=1))
     assert "are the weights sound?" in str(heard(engine)[0].problem)
@@ -511,8 +517,10 @@ def test_what_cannot_be_is_refused(start: Any) -> None:
         engine.submit(request("a"))
     with pytest.raises(EngineError, match="1 requests are in flight"):
         engine.update_weights(whole, version=2)
-    with pytest.raises(EngineError, match="token ids from 1 to 99"):
-        engine.score([[1, 99]], sampling=Sampling())
+    assert len(engine.score([[0, VOCAB - 1]], sampling=Sampling())) == 1
+    for tokens, why in (([1, VOCAB], "token ids from 1 to 50"), ([], "has no tokens")):
+        with pytest.raises(EngineError, match=why):
+            engine.score([tokens], sampling=Sampling())
     engine.abort(["a"])
     server.refuses = "no such parameter"
     engine.submit(request("b"))

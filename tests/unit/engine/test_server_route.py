@@ -67,3 +67,4 @@ def test_what_is_forgotten_may_move() -> None:
     assert route.choose(request(1), servers=seen([1, 0])) == 0
     route.forget()
     assert route.choose(request(1), servers=seen([1, 0])) == 1
+    assert route.choose(request(1), servers=seen([0, SEATS])) == 0, "it has no seat left there"

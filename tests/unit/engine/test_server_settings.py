@@ -20,9 +20,12 @@ from gfcr.engine.rose import Rose
 from gfcr.engine.server_settings import is_served
 from gfcr.engine.vllm import Vllm
 from gfcr.engine.vllm_arguments import arguments
+from gfcr.engine.vllm_gate import GATE
 from gfcr.engine.vllm_model import ModelFolder, open_folder
+from gfcr.engine.vllm_rest import REST
 from gfcr.engine.vllm_server import VllmServer
 from gfcr.errors import ConfigError, EngineError
+from gfcr.process.cores import SERVERS
 from gfcr.speculation.base import BuiltIn
 from gfcr.speculation.ngram import Ngram
 from tests.cases import over
@@ -62,6 +65,9 @@ def test_an_experiment_is_refused_before_it_starts() -> None:
     words = ("engine=vllm_server", "strategy.drafter=das", "--dry-run")
     done = gfcr("run", "experiments/quickstart/grpo.yaml", *words)
     assert done.returncode == 2 and "use engine.name=vllm" in " ".join(done.stderr.split())
+    with pytest.raises(ConfigError, match=r"engine\.deltas=true with engine\.dtype=auto"):
+        Pool(deltas=True, dtype="auto")
+    assert Pool(deltas=True, dtype="bfloat16").deltas and not Pool(dtype="auto").deltas
 
 
 def test_a_server_is_told_how_to_draft_and_to_tell_of_any_number_of_tokens(tmp_path: Path) -> None:
@@ -114,6 +120,9 @@ def test_each_server_has_the_next_gpu_of_those_that_the_run_may_use(
     for pool in (Pool(device=device), Rose(device=device, **gate)):
         given = [pool._process([], folder=tmp_path, number=n)._environment() for n in range(2)]
         assert [e.get("CUDA_VISIBLE_DEVICES") for e in given] == told
+    assert [{GATE, REST} & e.keys() for e in given] == [{GATE, REST}, set()], "one is borrowed"
+    lent = Rose(cores=["0", "1,2"], **gate)
+    assert [lent._placed(number)[SERVERS] for number in range(2)] == ["0", "1,2"]
 
 
 def test_a_server_has_one_name_and_one_port(

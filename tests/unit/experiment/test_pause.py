@@ -50,6 +50,18 @@ def test_tokens_pause_at_the_first_evaluation_that_has_spent_them(tmp_path: Path
     spent = [point[1] for point in whole["curve"]]
     paused = run(tmp_path / "b", f"generated_tokens={spent[1] + 1}")
     assert paused["updates"] == 4 and paused["curve"][-1][1] == spent[2]
+    # Its result is the sum of all its updates, of both sessions.
+    done = run(tmp_path / "b")
+    lines = [line.metrics for line in RunFolder(done["folder"]).metrics()]
+    made = [metrics for metrics in lines if "time/step_s" in metrics]
+    time = {key: sum(metrics[f"time/{key}"] for metrics in made) for key in done["time"]}
+    assert done["time"] == pytest.approx(time)
+    assert time["step_s"] == pytest.approx(time["rollout_s"] + time["sync_s"] + time["train_s"])
+    assert done["sync_share"] == pytest.approx(time["sync_s"] / time["step_s"])
+    assert spent[-1] == done["tokens"]["generated"] - done["tokens"]["evaluation"]
+    assert done["rollout_tokens_per_s"] == pytest.approx(spent[-1] / time["rollout_s"])
+    assert done["forward_passes"] == sum(metrics["engine/forward_passes"] for metrics in made)
+    assert done["verifier_calls"] == sum(metrics["cost/verifier_calls"] for metrics in made)
 
 
 def test_a_paused_run_is_there_already(tmp_path: Path) -> None:

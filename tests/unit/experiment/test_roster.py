@@ -29,12 +29,15 @@ def test_what_was_to_be_compared_stands_once_something_was_measured(tmp_path: Pa
     later: dict[str, Any] = {
         "roster": {"seeds": [0, 1, 2], "arms": ["grpo", "dapo"]},
         "baseline": "dapo",
+        "minimum_effect": 0.3,
     }
     every = {"prompts": 6, "every": 1}
     assert run(tmp_path, until="updates=1", evaluation=every, **asked)["status"] == "paused"
     ended = run(tmp_path, evaluation=every, **later)
     assert ended["roster"] == asked["roster"]
-    assert read_folder(RunFolder(ended["folder"])).tags["gfcr.baseline"] == "grpo"
+    tags = read_folder(RunFolder(ended["folder"])).tags
+    planned = {name: tags[f"gfcr.{name}"] for name in ("baseline", "metric", "minimum_effect")}
+    assert planned == {"baseline": "grpo", "metric": "heldout/accuracy", "minimum_effect": ""}
     assert run(tmp_path, evaluation=every, **later)["roster"] == asked["roster"]
 
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, final
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from gfcr import offline
@@ -108,8 +109,11 @@ def test_a_strategy_makes_of_its_own_log_what_it_made_of_its_run(name: str, tmp_
 def test_what_a_stop_ended_is_scored_by_its_recorded_text(tmp_path: Path) -> None:
     stops = CODEC.encode("5")
     ledger = record(tmp_path, strategies.load("dapo"), stops=stops)
+    files = [*(tmp_path / "rollouts").glob("*.parquet")]
+    pq.write_table(pq.read_table(files[0])[:0], tmp_path / "rollouts" / "update-000006.parquet")
     found = only(offline.read_log(tmp_path), strategies.load("dapo"))
-    stored = [read_update(f) for f in (tmp_path / "rollouts").glob("*.parquet")]
+    assert found.updates == UPDATES, "the last one has no rollout"
+    stored = [read_update(f) for f in files]
     ended = [r for u in stored for g in u.groups for r in g.rollouts if r.tokens_T[-1] in stops]
     assert ended and all(r.text for r in ended if len(r) > 1)
     assert found.refused is None and found.tokens == ledger
@@ -167,11 +171,10 @@ def test_fewer_samples_are_the_first_ones(log: offline.Log) -> None:
     assert found.tokens["generated"] == sum(len(r) for r in first)
 
 
-def _lifted(log: offline.Log, *, by: float) -> offline.Log:
+def _lifted(log: offline.Log, *, by: float, times: float = 1.0) -> offline.Log:
     def lifted(group: Group) -> Group:
-        return replace(
-            group, rollouts=tuple(replace(r, reward=r.reward + by) for r in group.rollouts)
-        )
+        rollouts = [replace(r, reward=r.reward * times + by) for r in group.rollouts]
+        return replace(group, rollouts=tuple(rollouts))
 
     updates = [replace(u, groups=tuple(map(lifted, u.groups))) for u in log.updates]
     return replace(log, updates=tuple(updates))
@@ -300,6 +303,12 @@ def test_the_gradient_proxies_are_their_formulas(log: offline.Log) -> None:
     assert found.effective_size == pytest.approx(
         np.mean([a.sum() ** 2 / (a**2).sum() for a in sizes]), rel=1e-4
     )
+    equal, gate = _lifted(log, by=1.0, times=0.0), {"gate": {"name": "zero_variance"}}
+    none = only(equal, strategies.load("grpo", group_size=6, filters=gate))
+    assert none.updates == UPDATES and not none.rollouts_trained and not none.bias
+    dead = only(equal, strategies.load("grpo", group_size=6))
+    assert dead.rollouts_trained == found.rollouts_trained
+    assert dead.signal_rate == dead.signal_per_1k == dead.effective_size == 0
 
 
 @pytest.mark.whole
@@ -361,15 +370,18 @@ def test_a_log_of_rollouts_that_a_control_has_shaped_is_no_log(how: str, tmp_pat
 
 def test_the_command_answers_and_refuses(tmp_path: Path) -> None:
     record(tmp_path, strategies.load("grpo", group_size=8), prompts=8)
-    command = ("offline", tmp_path, "--strategy", "grpo group_size=4", "--strategy", "treerl")
+    asked = ("grpo group_size=4", "dr_grpo group_size=4", "treerl")
+    command = ("offline", tmp_path, *(word for each in asked for word in ("--strategy", each)))
     done = gfcr(*command, "--json")
     assert done.returncode == 1, done.stderr
     data = json.loads(done.stdout)
-    first, tree = data["strategies"]
+    first, _, tree = data["strategies"]
     assert first["tokens"]["remainder"] == 0 and first["refused"] is None
     assert "generate" in tree["refused"] and tree["signal_rate"] is None
     shown = gfcr(*command)
     assert "not answered treerl" in shown.stdout
+    (row,) = [line for line in shown.stdout.splitlines() if "%" in line and "dr_grpo" in line]
+    assert "48/48" in row and "+0.00  1.000" in row and "100%" in row
 
 
 def test_how_many_training_prompts_there_were_no_log_tells() -> None:

@@ -12,7 +12,7 @@ import yaml
 
 from gfcr import experiment, planning, sweep
 from gfcr.errors import ConfigError
-from gfcr.planning.record import _sentences, _sum
+from gfcr.planning.record import _most, _sentences, _sum
 from gfcr.stats import compare
 from gfcr.tracking import ended
 from gfcr.tracking.base import RunCard
@@ -120,9 +120,13 @@ def test_cost_scales_with_updates_and_evaluations(tmp_path: Path) -> None:
     assert [a.tokens for a in plan.arms] == pytest.approx([13000, 13000])
     assert [a.seconds for a in plan.arms] == pytest.approx([130, 130])
     assert plan.seconds == pytest.approx(6 * 130)
-    often = load(tmp_path, evaluation={"prompts": 8, "every": 2})
-    # Before, after updates 2 and 4, and at the end: twice the two evaluations.
-    assert planning.plan(often).arms[0].tokens == pytest.approx(8000)
+    assert not any(a.bounded for a in plan.arms)
+    assert "over 2 shared seeds" in plan.variance.detail
+    for samples in (1, 2):
+        evaluation = {"prompts": 8, "every": 2, "samples": samples}
+        # Before, after updates 2 and 4, and at the end: twice the two evaluations.
+        (first, _) = planning.plan(load(tmp_path, evaluation=evaluation)).arms
+        assert first.tokens == pytest.approx(6000 + 2000 * samples)
 
 
 def test_an_answer_that_nobody_could_score_cost_as_much_as_another(tmp_path: Path) -> None:
@@ -151,6 +155,9 @@ def test_a_budget_that_ends_runs_early_bounds_what_they_cost(tmp_path: Path) -> 
     assert "1,234,567 generated tokens" in " ".join(_sentences(large))
     free = planning.plan(load(tmp_path, budget={"verifier_calls": 1}, seeds=[2]))
     assert (free.arms[0].updates, free.arms[0].bounded) == (6, True), "of its cost nothing is known"
+    plain = replace(free.arms[0], bounded=False)
+    told = [_most(arm, tokens) for arm in (free.arms[0], plain) for tokens in (7000.0, None)]
+    assert told == ["<= 7,000", "unknown", "7,000", "unknown"]
 
 
 def test_runs_that_shared_cores_tell_tokens_and_no_seconds(tmp_path: Path) -> None:
@@ -220,10 +227,11 @@ def test_one_arm_with_seeds_stands_for_both(tmp_path: Path) -> None:
     study = load(tmp_path, seeds=[0, 1, 2])
     rng = np.random.default_rng(1)
     finished(study, scores={arm: scores(rng, seeds=3) for arm in study.arms})
-    for trial in study.arms["rloo"]:
+    for trial in study.arms["rloo"][1:]:
         RunFolder(trial.folder).set_status("failed")
     plan = planning.plan(study)
-    assert plan.variance.source == "runs" and "grpo" in plan.variance.detail
+    assert plan.variance.source == "runs"
+    assert plan.variance.detail.startswith("grpo over 3 seeds")
 
 
 def test_the_more_arms_the_larger_the_detectable_difference(tmp_path: Path) -> None:
@@ -236,9 +244,14 @@ def test_the_more_arms_the_larger_the_detectable_difference(tmp_path: Path) -> N
 def test_one_arm_or_one_seed_detects_nothing(tmp_path: Path) -> None:
     alone = planning.plan(load(tmp_path, arms={"grpo": {"strategy": "grpo"}}))
     assert np.isnan(alone.detectable) and not alone.by_seeds
+    assert _sentences(alone)[-1] == "One arm is compared with nothing."
     once = planning.plan(load(tmp_path, seeds=[0]), effect=0.4)
     assert np.isnan(once.detectable) and once.seeds_for_effect
-    assert once.data()["detectable"] is None
+    assert once.data()["detectable"] is None and [*once.by_seeds] == [2, 3, 5, 10, 20]
+    told = " ".join(_sentences(once))
+    assert "difference: nothing (one seed)" in told and f"[bold]{once.seeds_for_effect}[/]" in told
+    far = planning.plan(load(tmp_path), effect=1e-3)
+    assert far.seeds_for_effect is None and "more than 1,000; add" in " ".join(_sentences(far))
     hopeless = planning.plan(load(tmp_path), assumed=planning.Assumed(seed_sd=0.9))
     wide = replace(hopeless, span=20.0)  # of a task whose rewards go from -10 to 10, say
     told = [sum("cannot carry" in line for line in _sentences(p)) for p in (hopeless, wide)]
@@ -277,11 +290,13 @@ def test_stopping_leaves_a_share_of_the_cost(tmp_path: Path) -> None:
     wilcoxon = {"seeds": list(range(5)), "stopping": {"name": "wilcoxon"}}
     plan = planning.plan(load(tmp_path, **{**changes, **wilcoxon}))
     assert plan.stopping_share == 1 and plan.data()["stopping"]["p"] == 0.1
+    assert "leaves an unknown share" in "\n".join(_sentences(plan))
 
 
 def test_bad_numbers_say_what_is_allowed(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="effect=-1"):
-        planning.plan(load(tmp_path), effect=-1)
+    for effect in (-1, 0):
+        with pytest.raises(ConfigError, match=f"effect={effect} is not allowed"):
+            planning.plan(load(tmp_path), effect=effect)
     with pytest.raises(ConfigError, match="accuracy=1"):
         planning.Assumed(accuracy=1)
 

@@ -141,10 +141,10 @@ def test_any_key_that_arms_may_differ_in_is_crossed(tmp_path: Path) -> None:
     config = study.arms["dapo+2+large"][0].config
     assert config.strategy == {"name": "dapo", "max_rounds": 2, "group_size": 4}
     assert config.trainer["save_every"] == 2 and config.sampling.top_k == 3
-    with pytest.raises(ConfigError, match=r"both set sampling\.top_k"):
-        load(
-            tmp_path, factors={"sampling.top_k": [1, 2], "a": {"x": {}, "y": {"sampling.top_k": 2}}}
-        )
+    both = {"sampling.top_k": 2, "filters": {"advantage": None}}
+    for key, given in (("sampling.top_k", [1, 2]), ("strategy.filters.advantage.kind", [1, 2])):
+        with pytest.raises(ConfigError, match=r"both set (sampling\.top_k|strategy\.filters)"):
+            load(tmp_path, factors={key: given, "a": {"x": {}, "y": both}})
     for later in ("${prompts}", "${oc.env:LR,2}", {"name": "${strategy.name}"}):
         with pytest.raises(ConfigError, match=r"is called by what it gives, .*names of your own"):
             load(tmp_path, factors={"strategy": [later, "dapo"]})

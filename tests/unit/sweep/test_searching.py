@@ -203,6 +203,10 @@ def test_the_notes_of_a_search_count_its_candidates(tmp_path: Path) -> None:
     ]
     told = " ".join(sweep.notes(study, ends=ends))
     assert "among the 2 comparisons" in told and "c001 has no run that can be compared" in told
+    assert "compared with nothing: c000. " in told and "Candidates were chosen" in told
+    lost = " ".join(sweep.notes(replace(study, search=None, baseline="c001"), ends=ends))
+    assert "The baseline c001 lacks seeds" in lost and "lacks seeds" not in told
+    assert "Candidates" not in lost
 
 
 BAD = {
@@ -226,3 +230,5 @@ def test_a_search_that_cannot_be_says_why(case: str, tmp_path: Path) -> None:
     changes, words = BAD[case]
     with pytest.raises(ConfigError, match=words):
         load(tmp_path, **changes)
+    with pytest.raises(ConfigError, match="its `search` makes the arms as it goes"):
+        load(tmp_path).only(["base"])

@@ -138,6 +138,9 @@ def test_run_again_the_store_has_stopped_runs_too(tmp_path: Path, monkeypatch: A
         assert {"finished", "stopped"} <= {*told}
     made_with = RunFolder(study.trials[1].folder).card().tags
     assert {decisions.STOPPED, f"{DIGEST}training"} <= made_with.keys()
+    begun: list[str] = []
+    sweep.run(study, fresh=True, begin=lambda trial: begun.append(trial.name))
+    assert begun == ["a/0", "b/0", "a/0", "a/0"], "run anew, each up to every rung it comes to"
 
 
 def test_run_again_the_store_has_the_seeds_of_every_round(tmp_path: Path, monkeypatch: Any) -> None:
@@ -149,6 +152,7 @@ def test_run_again_the_store_has_the_seeds_of_every_round(tmp_path: Path, monkey
         told.clear()
         sweep.run(study)
         assert told == ["finished"] * 2
+    assert {line["until"] for line in decisions.read(study)} == {None}
 
 
 @pytest.mark.whole

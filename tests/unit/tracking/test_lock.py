@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -20,7 +20,7 @@ from gfcr.commands import upload
 from gfcr.config import Experiment
 from gfcr.errors import FolderInUse, FolderLost
 from gfcr.experiment.rehearsal import rehearse
-from gfcr.tracking.folder import RunFolder
+from gfcr.tracking.folder import Mark, RunFolder
 from gfcr.tracking.lock import is_alive, is_locked, locked, whose
 from gfcr.tracking.mlflow_client import open_client
 from gfcr.values import reading
@@ -241,8 +241,21 @@ def test_a_lock_that_was_removed_is_missed_whoever_has_it_now(tmp_path: Path) ->
     with locked(tmp_path / "run") as still_held:
         still_held()
         (tmp_path / "run.lock").unlink()
-        with pytest.raises(FolderLost, match="was removed while"):
-            still_held()
+        records, nothing = RunFolder(tmp_path / "run", guard=still_held), cast(Any, None)
+        writes: list[Callable[[], object]] = [
+            still_held,
+            lambda: records.create(nothing),
+            lambda: records.append(1, metrics={}),
+            lambda: records.add_rollouts(nothing, spell=str),
+            lambda: records.add_corrections(made={}, update=0),
+            records.mark,
+            lambda: records.back_to(Mark()),
+            lambda: records.set_status("running"),
+            lambda: records.write_result({}),
+        ]
+        for write in writes:
+            with pytest.raises(FolderLost, match="was removed while"):
+                write()
         (tmp_path / "run.holder.json").unlink()
         with holder(tmp_path / "run"):
             for _ in range(2):
