@@ -4,8 +4,9 @@ import ast
 import json
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, ClassVar, Final, final
 
 from annotated_types import Interval
@@ -37,10 +38,10 @@ class UnitTests(Verifier):
     The program is the last fenced block, or the whole text. The answer holds asserts that call its
     functions, a function `check(candidate)`, or JSON: a list of asserts, `{inputs, outputs}`, or a
     list of `{input, output}`, texts for standard input and output (compared line by line, without
-    white space at their ends). With `fn_name`, inputs are lists of arguments of that function, or
-    of that method of `class Solution`, and outputs its values (APPS, LiveCodeBench): compared as
-    JSON has them, a tuple as a list, floats within 1e-9. `List` and its like need no
-    import, and what annotations name need not be there.
+    white space at their ends; lines of numbers as numbers, as LiveCodeBench does). With `fn_name`,
+    inputs are lists of arguments of that function, or of that method of `class Solution`, and
+    outputs its values (APPS, LiveCodeBench): compared as JSON has them, a tuple as a list, floats
+    within 1e-9. `List` and its like need no import, and what annotations name need not be there.
 
     What compares runs apart from the program, which sees neither tests nor verdict: leaving early,
     printing success or answering objects equal to everything passes nothing. A program that fails,
@@ -134,7 +135,7 @@ class UnitTests(Verifier):
                 outcome = box.finish(given.encode())
             left -= time.monotonic() - began  # boxes take time to begin and to end, too
             ended, written = (outcome.ended, outcome.code), outcome.output.decode(errors="replace")
-            right = ended == ("exit", 0) and _lines(written) == _lines(wanted)
+            right = ended == ("exit", 0) and _same(written, wanted)
             passed += right
             failed = failed or ("" if right else f"{outcome.ended} {outcome.code}")
             late = outcome.ended == "timeout" or left <= 0
@@ -168,5 +169,16 @@ def problem(tests: str) -> str | None:
     return None if any(isinstance(n, ast.Assert) for n in nodes) else "it holds no assert"
 
 
-def _lines(text: str) -> list[str]:
-    return [line.rstrip() for line in text.rstrip().splitlines()]
+def _same(written: str, wanted: str) -> bool:
+    mine, theirs = ([t.rstrip() for t in of.rstrip().splitlines()] for of in (written, wanted))
+    if len(mine) != len(theirs):
+        return False
+    return all(a == b or _numbers(a) == _numbers(b) for a, b in zip(mine, theirs, strict=True))
+
+
+def _numbers(line: str) -> Sequence[object]:
+    """Returns the numbers that a line consists of, and the line where it does not."""
+    try:
+        return [Decimal(word) for word in line.split()]
+    except InvalidOperation:
+        return line

@@ -47,6 +47,9 @@ def test_asserts(text: str, reward: float, share: float) -> None:
     [
         ("print(int(input()) + 1)", 1.0, 1.0),
         ("print(2)", 0.0, 0.5),
+        ("print(f'{int(input()) + 1:.2f}')", 1.0, 1.0),
+        ("print(int(input()) + 1, '.')", 0.0, 0.0),
+        ("print('2\\n2')", 0.0, 0.0),
         ("print(int(input()) + 1)\nraise SystemExit(1)", 0.0, 0.0),
         ("from __future__ import annotations\nprint(int(input()) + 1)\nexit()", 1.0, 1.0),
         ("if __name__ == '__main__':\n    print(int(input()) + 1)\n    quit(1)", 0.0, 0.0),
