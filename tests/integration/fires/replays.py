@@ -47,6 +47,12 @@ def fills_in(done: Done) -> None:
     assert done.run.tokens()["rejected:zero_variance"] > 0
 
 
+def draws_half(done: Done) -> None:
+    replayed(done)
+    again = [[g.rollouts[0].origin == "replay" for g in b.groups] for b in done.batches]
+    assert [(sum(each), len(each)) for each in again] == [(0, 4), (2, 4)]
+
+
 def rises(done: Done) -> None:
     """Sums of two terms first, whose answers are all right."""
     terms = [{g.prompt.meta["terms"] for g in b.groups} for b in done.batches]
@@ -74,6 +80,7 @@ CASES = {
     "exgrpo": Case(
         check=asks_again, knobs=FEW | {"begin": 0.0}, num_train=6, trains=True, on_policy=False
     ),
+    "experience_replay": Case(check=draws_half, knobs=FEW, on_policy=False),
     "group_replay": Case(
         check=fills_in, knobs={"group_size": 2}, prompts=8, trains=True, on_policy=False
     ),
