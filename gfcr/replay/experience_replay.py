@@ -45,7 +45,8 @@ class ExperienceReplay(Replay, Planner):
         wanted = int(self.share * plan.num_groups + 1e-9)
         self.replayed = min(wanted, plan.unfilled, len(self.kept))
         rng = view.rng("experience_replay", view.step)
-        drawn = [self.kept[i] for i in rng.permutation(len(self.kept))[: self.replayed]]
+        places = [int(i) for i in rng.permutation(len(self.kept))[: self.replayed]]
+        drawn = [self.kept[i] for i in places]
         jobs = [view.job(group[0].prompt, num_samples=len(group)) for group in drawn]
         # All of them are whole: nothing is sampled, and nothing is verified again.
         return plan.add(replace(j, resume=group) for j, group in zip(jobs, drawn, strict=True))

@@ -344,7 +344,7 @@ def test_a_task_is_asked_its_laws_and_runs_a_strategy(tmp_path: Path, capfd: Any
     assert told(capfd, "dapo", "--task", f"{tmp_path / 'it.py'}:It")[0] == 0
 
 
-@pytest.mark.parametrize(
+@over(
     ("name", "after"),
     [
         ("temperature_schedule", "truncated"),

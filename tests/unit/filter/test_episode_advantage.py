@@ -29,8 +29,10 @@ def advantages(of: Group, kind: str = "grpo") -> list[float]:
     return [float(s.advantage) for s in filtered.signals]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@given(st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.integers(1, 4)), min_size=1))
+@given(
+    st.sampled_from(KINDS),
+    st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.integers(1, 4)), min_size=1),
+)
 def test_an_episode_has_what_it_would_have_as_one_rollout(
     kind: str, episodes: list[tuple[float, int]]
 ) -> None:
