@@ -57,7 +57,7 @@ def _run(given: Sequence[str]) -> int:
                 _lead(options, size=where.size)
             outcome = module_of(options.command).run(options)
             if where.size > 1:
-                importlib.import_module("gfcr.train.ranks").dismiss()
+                importlib.import_module("gfcr.train.ranks").joined().tell(None)
         except GfcrError as error:
             return _fail(error, options=options, stdout=stdout)
         except ModuleNotFoundError as error:
