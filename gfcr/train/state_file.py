@@ -185,7 +185,7 @@ def _generator(held: Any, of: None) -> Any:
 
 def _object(held: dict[str, Any], of: str) -> Any:
     kind = _class_of(of)
-    if is_dataclass(kind):
+    if _is_record(kind):
         wanted = {f.name for f in fields(kind)}
         # An object made without its constructor and with a field too few would fail much later.
         if wanted != held.keys():
@@ -198,7 +198,7 @@ def _object(held: dict[str, Any], of: str) -> Any:
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    if is_dataclass(value.__class__):
+    if _is_record(value.__class__):
         return {f.name: getattr(value, f.name) for f in fields(value)}
     slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
     return {**getattr(value, "__dict__", {}), **{name: getattr(value, name) for name in slots}}
@@ -206,7 +206,7 @@ def _attributes(value: Any) -> dict[str, Any]:
 
 def _is_allowed(kind: Any) -> bool:
     """Returns whether a class is plain data of gfcr or of the package of a part in this process."""
-    plain = is_dataclass(kind) or (
+    plain = _is_record(kind) or (
         # What a class does to be copied is code of its own: such an object is more than it holds.
         kind.__reduce_ex__ is object.__reduce_ex__
         and kind.__getstate__ is object.__getstate__
@@ -216,6 +216,10 @@ def _is_allowed(kind: Any) -> bool:
     # A container's subclass holds more than attributes.
     bare = not any(base in kind.__mro__ for base in _BUILT_IN) or issubclass(kind, Enum)
     return data and bare and not hasattr(kind, "__del__") and _package(kind) in _packages()
+
+
+def _is_record(kind: Any) -> bool:
+    return is_dataclass(kind)
 
 
 def _packages() -> set[str]:
