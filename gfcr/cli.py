@@ -57,7 +57,7 @@ def _run(given: Sequence[str]) -> int:
                 _lead(options, size=where.size)
             outcome = module_of(options.command).run(options)
             if where.size > 1:
-                importlib.import_module("gfcr.train.ranks").dismiss()
+                importlib.import_module("gfcr.train.ranks").joined().tell(None)
         except GfcrError as error:
             return _fail(error, options=options, stdout=stdout)
         except ModuleNotFoundError as error:
@@ -170,15 +170,11 @@ class _Stdout:
             self._answers.close()
 
 
-def _command_of(given: Sequence[str]) -> str | None:
-    """The command named, so that only its module is imported."""
-    named = next((a for a in given if not a.startswith("-")), None)
-    return named if named in COMMANDS else None
-
-
 def _parse(given: Sequence[str]) -> argparse.Namespace:
     """Overrides may also follow flags, which argparse alone does not see as theirs."""
-    parser = whole(of=[_command_of(given)])
+    named = next((a for a in given if not a.startswith("-")), None)
+    # Only the module of the command that is named is imported.
+    parser = whole(of=[named if named in COMMANDS else None])
     options, rest = parser.parse_known_args(given)
     if hasattr(options, "overrides") and not any(word.startswith("-") for word in rest):
         options.overrides = [*options.overrides, *rest]

@@ -151,17 +151,12 @@ def asking(address: str) -> Generator[None]:
     except GfcrError:
         raise
     except (Exception, SystemExit) as error:
-        raise blamed(address, error) from error
-
-
-def blamed(address: str, error: BaseException) -> PartError:
-    """The error that says which part raised `error`, and where."""
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f" ({frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name})" if frames else ""
-    return PartError(
-        f"strategy.{address} failed: {described(error)}{where}. Mend the part, or take it out of "
-        "the strategy; --debug shows the traceback."
-    )
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{last.filename}:{last.lineno}, in {last.name}"
+        raise PartError(
+            f"strategy.{address} failed: {described(error)} ({where}). Mend the part, or take it "
+            "out of the strategy; --debug shows the traceback."
+        ) from error
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import platform
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, final
@@ -78,10 +78,11 @@ class Certificate:
         return _digest(asdict(self))
 
 
-def now_versions() -> dict[str, str]:
-    """Versions of what sampling depends on, as installed here."""
+@cache
+def now_versions(names: tuple[str, ...] = VERSIONED) -> Mapping[str, str]:
+    """Versions of packages as installed here: of what sampling depends on, or of those named."""
     found: dict[str, str] = {}
-    for name in VERSIONED:
+    for name in names:
         with suppress(PackageNotFoundError):
             found[name] = version(name)
     return found
@@ -124,7 +125,7 @@ def digest_of(engine: Mapping[str, Any], drafter: Mapping[str, Any] | None) -> s
     return total.hexdigest()[:16]
 
 
-@lru_cache(maxsize=1)
+@cache
 def _ours() -> bytes:
     root = Path(__file__).parents[1]
     return code.digest(code.modules(root, patterns=_OURS)).encode()

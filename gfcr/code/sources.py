@@ -73,7 +73,8 @@ def roots(objects: Iterable[object], *, spec: object = None) -> set[str]:
         kind: Any = each if inspect.isroutine(each) or inspect.isclass(each) else type(each)
         found |= {base.__module__ for base in getattr(kind, "__mro__", (kind,))}
     found = {loose.files.get(module, module) for module in found}
-    for address in _addresses(spec):
+    texts = (inner for _, inner in scalars(spec) if isinstance(inner, str))
+    for address in filter(_ADDRESS.fullmatch, texts):
         place = address.rpartition(":")[0]
         found.add(str(Path(place).resolve()) if place.endswith(".py") else place)
     return found
@@ -123,8 +124,3 @@ def _file(module: str) -> Path | None:
 
 def _head(root: str) -> str:
     return root if root.endswith(".py") else root.partition(".")[0]
-
-
-def _addresses(value: object) -> Iterator[str]:
-    texts = (inner for _, inner in scalars(value) if isinstance(inner, str))
-    return (text for text in texts if _ADDRESS.fullmatch(text))

@@ -20,7 +20,7 @@ def run(options: argparse.Namespace) -> Outcome:
     """Prints shtab's script, with the names of parts that there are now."""
     import shtab
 
-    names = sorted({name for kind in named.kinds() for name in named.names(kind)})
+    names = sorted({name for kind in named.KINDS for name in named.names(kind)})
     how: dict[str, Any] = {"name": shtab.cmd(f"echo {' '.join(names)}")}
     how |= dict.fromkeys(_FILES, shtab.FILE)
     whole = parser.whole()

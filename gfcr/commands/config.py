@@ -32,14 +32,12 @@ def run(options: argparse.Namespace) -> Outcome:
             plain=OmegaConf.to_yaml(loaded),
         )
     found = subject.experiments(options.subject, overrides=options.overrides, arm=options.arm)
-    data = {arm: _data(each) for arm, each in found.items()}
+    data = {
+        arm: {"values": each.values, "origins": {".".join(k): w for k, w in each.origins.items()}}
+        for arm, each in found.items()
+    }
     text = "---\n".join(_text(each, arm=arm) for arm, each in found.items())
     return Outcome(data=data.get("") or {"arms": data}, plain=text)
-
-
-def _data(found: Subject) -> dict[str, Any]:
-    origins = {".".join(key): where for key, where in found.origins.items()}
-    return {"values": found.values, "origins": origins}
 
 
 def _text(found: Subject, *, arm: str) -> str:

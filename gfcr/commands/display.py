@@ -57,8 +57,7 @@ class RunDisplay(Bar):
 
     def show(self, progress: source.Progress) -> None:
         """Shows the figures of an update."""
-        text = figures(progress.metrics, heldout=progress.heldout)
-        self.told = text
+        self.told = figures(progress.metrics, heldout=progress.heldout)
         self.update(self.task, completed=progress.update)
         for found in progress.findings:
             helps = " or ".join(" ".join(lever.overrides) for lever in found.levers[:2])
@@ -69,7 +68,7 @@ class RunDisplay(Bar):
         slow, self._said_at = now - self._said_at > _SLOW_S, now
         worth_a_line = progress.update in (1, self._total) or progress.update % 10 == 0
         if slow or (worth_a_line and self.disable):
-            self.say(f"update {progress.update}: {text}")
+            self.say(f"update {progress.update}: {self.told}")
 
 
 def is_drawn(console: Console) -> bool:

@@ -12,6 +12,8 @@ from gfcr.errors import ConfigError, did_you_mean, shown
 from gfcr.part import Part
 
 STRATEGY = "strategy"
+KINDS = (STRATEGY, *registry.KINDS)
+"""All kinds that have names."""
 HELP = "a name that `gfcr list --all` gives, KIND/NAME such as filter/pods, or `file.py:NAME`"
 
 
@@ -31,11 +33,6 @@ class Named:
         return self.kind != STRATEGY
 
 
-def kinds() -> tuple[str, ...]:
-    """Returns all kinds that have names."""
-    return (STRATEGY, *registry.KINDS)
-
-
 def find(text: str, *, parts_first: bool = False) -> Named:
     """Returns the part or strategy of a name.
 
@@ -51,13 +48,13 @@ def find(text: str, *, parts_first: bool = False) -> Named:
     if text.endswith(".py"):
         raise ConfigError(f"{text} is a file: give {text}:NAME.{_held(text)}")
     kind, sign, name = text.partition("/")
-    if sign and kind in kinds():
+    if sign and kind in KINDS:
         if name not in names(kind):
             raise _unknown(name, kind=kind, among=names(kind), listed=kind)
         return Named(kind=kind, name=name)
-    found = [kind for kind in kinds() if text in names(kind)]
+    found = [kind for kind in KINDS if text in names(kind)]
     if not found:
-        every = {name for kind in kinds() for name in names(kind)}
+        every = {name for kind in KINDS for name in names(kind)}
         raise _unknown(text, kind="name", among=every, listed="--all")
     if parts_first:
         found.sort(key=lambda kind: kind == STRATEGY)

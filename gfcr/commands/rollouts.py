@@ -74,8 +74,7 @@ def folder_of(text: str, *, below: Path) -> Path:
             continue
         study, arm = folder.parts[-3:-1]
         _, seed, run_id = folder.name.split("-", 2)
-        names = (run_id, folder.name, f"{arm}/{seed}", f"{study}/{arm}/{seed}")
-        for name in names:
+        for name in (run_id, folder.name, f"{arm}/{seed}", f"{study}/{arm}/{seed}"):
             known.setdefault(name, []).append(folder)
     found = known.get(text, [])
     if len(found) > 1:

@@ -39,7 +39,12 @@ def run(options: argparse.Namespace) -> Outcome:
 def of_files(*, study: bool) -> Schema:
     """Returns the schema, from the dataclasses that files are read into and their ranges."""
     kinds = {registry.load_object(base): _ref(kind) for kind, base in registry.BASES.items()}
-    defs = {kind: _kind(kind, kinds=kinds) for kind in registry.KINDS}
+    defs = {
+        kind: _named(
+            {n: _record(registry.find(kind, n), kinds=kinds) for n in registry.names(kind)}
+        )
+        for kind in registry.KINDS
+    }
     defs["strategy"] = _strategy(kinds)
     parts = {key: _ref(key) for key in merging.PARTS}
     evaluation = {"sampling": _record(configs.Sampling), "generate": _ref("generate")}
@@ -72,11 +77,6 @@ def of_files(*, study: bool) -> Schema:
         **_closed({key: _or_open(held) for key, held in keys.items()}),
         "$defs": defs,
     }
-
-
-def _kind(kind: str, *, kinds: Mapping[Any, Schema]) -> Schema:
-    found = {name: registry.find(kind, name) for name in registry.names(kind)}
-    return _named({name: _record(part, kinds=kinds) for name, part in found.items()})
 
 
 def _strategy(kinds: Mapping[Any, Schema]) -> Schema:

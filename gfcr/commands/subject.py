@@ -168,16 +168,9 @@ def _subject(resolved: Resolved, *, layers: Sequence[Layer]) -> Subject:
     config, spec = resolved.config, resolved.spec
     given = {key: value for key, value in asdict(config).items() if key != "written"}
     own = {key: spec[key] for key in given if key in spec}
-    values = literal(
-        plain(
-            {
-                **given,
-                **own,
-                "tracking": registry.spec("tracking", resolved.tracker),
-                "strategy": {**spec["strategy"], "name": config.strategy["name"]},
-            }
-        )
-    )
+    own["tracking"] = registry.spec("tracking", resolved.tracker)
+    own["strategy"] = {**spec["strategy"], "name": config.strategy["name"]}
+    values = literal(plain({**given, **own}))
     merged: dict[str, Any] = {}
     for layer in layers:
         merged = merging.merge(merged, layer.values, where=layer.where)

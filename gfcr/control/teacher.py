@@ -96,6 +96,12 @@ class Teacher(Control, Evaluator, Follower):
             )
         if self.model and not isfile(f"{self.model}/config.json"):  # also of a name too long
             return f"model={shown(self.model)} is no folder with a config.json: give a model's."
+        if _SOLUTION in self.template and (late := _asked_behind(strategy, at=at)):
+            first = ", ".join(address.rpartition(".")[2] for address in late)
+            return (
+                f"{', '.join(late)} may give the rewards that say which rollouts are right, and "
+                f"is asked behind it. Set strategy.order={{controls: [{first}]}}."
+            )
         if self.model or any(told in self.template for told in ("{hint}", _SOLUTION)):
             return None
         return (
@@ -215,3 +221,10 @@ class Teacher(Control, Evaluator, Follower):
         told = [(r, s) for i, (r, s) in pairs if i not in {*lost, *untold} and r.mask_T.any()]
         gaps = [float((r.logprobs_T - s)[r.mask_T].mean()) for r, s in told]
         self.gaps = [*self.gaps, *gaps][-1024:]
+
+
+def _asked_behind(strategy: Recipe, *, at: str) -> list[str]:
+    """Returns the addresses of Evaluators, other than teachers, that are asked after one."""
+    asked = strategy.hooks(Evaluator)
+    behind = list(asked)[list(asked).index(at) + 1 :]
+    return [address for address in behind if not isinstance(asked[address], Teacher)]

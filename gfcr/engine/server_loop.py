@@ -183,8 +183,6 @@ class ServerEngine:
         self.fleet.close()
         shutil.rmtree(self._exchange, ignore_errors=True)
 
-    # ------------------------------------------------------------ within
-
     def _send(self, request: Request, *, logprobs: int = 0) -> None:
         flight = Flight(
             request=request,

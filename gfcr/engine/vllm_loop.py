@@ -206,8 +206,6 @@ class VllmEngine:
         self._core = self.llm = VllmEngine._open = None
         gc.collect()
 
-    # ------------------------------------------------------------ within the adapter
-
     @property
     def _runner(self) -> Any:
         worker = self.llm.llm_engine.model_executor.driver_worker

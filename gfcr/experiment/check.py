@@ -167,4 +167,5 @@ def _looked_at(prompts: Sequence[Prompt]) -> Iterable[int]:
         sizes = [row.characters for row in prompts.rows]
         return nlargest(_ENCODED, range(len(sizes)), key=sizes.__getitem__)
     # Sorted data have their longest prompts together.
-    return range(0, len(prompts), max(1, -(-len(prompts) // _ENCODED)))
+    num = min(len(prompts), _ENCODED)
+    return [place * len(prompts) // num for place in range(num)]

@@ -56,7 +56,9 @@ class Question:
         Raises:
             GfcrError: a prompt has more answers than were asked for.
         """
-        found = {g.prompt.id: [r.reward for r in _answers(g)] for g in groups}
+        # Of the turns of one episode the last is the answer.
+        last = {g.prompt.id: {_answer(r): r for r in g.rollouts} for g in groups}
+        found = {prompt: [r.reward for r in own.values()] for prompt, own in last.items()}
         for prompt, answers in found.items():
             if len(answers) > self.samples:
                 raise GfcrError(
@@ -78,11 +80,6 @@ class Question:
                 for g in groups
             ),
         )
-
-
-def _answers(group: Group) -> list[Rollout]:
-    """Returns a group's rollouts; of the turns of one episode only the last."""
-    return list({_answer(r): r for r in group.rollouts}.values())
 
 
 def _answer(rollout: Rollout) -> object:

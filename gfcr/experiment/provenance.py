@@ -4,11 +4,11 @@ import os
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import cache, partial
-from importlib.metadata import PackageNotFoundError, version
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from gfcr.certificate.record import now_versions
 from gfcr.code import sources
 from gfcr.config import Experiment
 from gfcr.experiment.stock import unlike_stock
@@ -51,7 +51,7 @@ def card_of(
         "gfcr.compares": " ".join(config.compares),
         "gfcr.commit": commit_of(_HERE),
         CORES: LENT if lease.mine() else str(len(os.sched_getaffinity(0))),
-        **{f"gfcr.version.{name}": v for name in VERSIONED if (v := _version(name))},
+        **{f"gfcr.version.{name}": v for name, v in now_versions(VERSIONED).items()},
         CODE: sources.ours(),
         **({UNLIKE: unlike} if unlike else {}),
         **(code or {}),
@@ -122,14 +122,6 @@ def commit_of(package: Path) -> str:
     except (OSError, subprocess.SubprocessError):
         return "unknown"
     return f"{head}+" if changed or new else head
-
-
-@cache
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def _git(*words: str, folder: Path) -> str:

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -57,21 +56,17 @@ class Resolved:
         """Returns the run's card: its identity, with versions, commit and code."""
         return card_of(self.config, spec=self.spec, run_id=self.run_id, code=self.code())
 
-    @cached_property
-    def _function(self) -> object:
-        """The function that makes the strategy."""
-        return strategies.find(str(self.config.strategy["name"]))
-
     def code(self) -> dict[str, str]:
         """Returns digests of the present files of code outside gfcr, and of the code that asks."""
         asking = [
             part for own in (self.task, self.generate) for part in registry.nested(own).values()
         ]
         asked = [self.spec["task"], self.spec["evaluation"]["generate"]]
+        function = strategies.find(str(self.config.strategy["name"]))
         own = (self.engine, self.trainer, self.schedule, self.tracker)
         rest = [part for each in own for part in registry.nested(each).values()]
         return code_tags(
-            [self._function, *self.strategy.parts.values(), *asking, *rest],
+            [function, *self.strategy.parts.values(), *asking, *rest],
             spec=self.spec,
             asking=sources.asking(sources.roots(asking, spec=asked)),
         )

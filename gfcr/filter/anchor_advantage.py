@@ -21,8 +21,8 @@ class AnchorAdvantage(Filter):
 
     Turns are rollouts of their own: `episode` with `per_turn`. A turn's state is what the
     environment says of it (`Observation.state`), or else all that it was shown. With r_k what turn
-    k was worth by itself (`Observation.reward`; where an episode has none, its last turn is worth
-    the episode's reward), R_t = sum_k discount^k r_(t+k), and A = `group_advantage` of `kind`:
+    k was worth by itself (`Observation.reward`; the last turn also what the episode's reward is
+    beyond their sum), R_t = sum_k discount^k r_(t+k), and A = `group_advantage` of `kind`:
 
         A_t = A of its episode + weight A of R_t among the turns from the same state
 
@@ -67,13 +67,14 @@ class AnchorAdvantage(Filter):
 
     def _returns(self, group: Group) -> Floats:
         """Returns R of each rollout; the turns of an episode stand in order."""
-        paid = {_episode(r) for r in group.rollouts if STEP_REWARD in r.notes}
+        paid = dict[object, float]()
+        for rollout in group.rollouts:
+            paid[_episode(rollout)] = paid.get(_episode(rollout), 0.0) + _paid(rollout)
         returns_N, later = np.zeros(len(group.rollouts), np.float32), dict[object, float]()
         for i in reversed(range(len(group.rollouts))):
-            rollout, episode = group.rollouts[i], _episode(group.rollouts[i])
-            own = float(rollout.notes.get(STEP_REWARD, 0.0))
-            if episode not in paid and episode not in later:
-                own = float(group.signals[i].reward or 0.0)
+            own, episode = _paid(group.rollouts[i]), _episode(group.rollouts[i])
+            if episode not in later:
+                own += float(group.signals[i].reward or 0.0) - paid[episode]
             later[episode] = own + self.discount * later.get(episode, 0.0)
             returns_N[i] = later[episode]
         return returns_N
@@ -85,3 +86,7 @@ class AnchorAdvantage(Filter):
 def _episode(rollout: Rollout) -> object:
     # A recalled rollout's episode may have the number of one made now: the group's id differs.
     return rollout.group_id, rollout.notes.get(EPISODE, rollout.id)
+
+
+def _paid(turn: Rollout) -> float:
+    return float(turn.notes.get(STEP_REWARD, 0.0))

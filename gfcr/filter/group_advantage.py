@@ -19,11 +19,12 @@ class GroupAdvantage(Filter):
         grpo     A_i = (r_i - m) / (s + epsilon)               (2402.03300)
         dr_grpo  A_i = r_i - m                                 (2503.20783)
         rloo     A_i = r_i - mean of the others = K/(K-1) (r_i - m)   (2402.14740)
-        maxrl    A_i = (r_i - m) / m, and 0 where m <= 0       (2602.02710)
+        maxrl    A_i = (r_i - m) / max(m, max r / K), and 0 where m <= 0   (2602.02710)
 
     With rewards of 0 and 1, and p the prompt's rate of right answers, maxrl follows in expectation
     the gradient of the first K - 1 terms of log p = -sum_k (1 - p)^k / k, dr_grpo that of (K - 1)/K
-    p: a right answer counts for more the rarer it is.
+    p: a right answer counts for more the rarer it is. Where no reward is below 0 its divisor is m;
+    penalties can bring m as near to 0 as rounding allows, but not the share max r / K.
 
     Hurts when all rewards of a group are equal: every advantage is 0 and the tokens teach nothing.
     A group of one has no baseline: rloo gives the reward itself, the others 0.
@@ -62,6 +63,8 @@ class GroupAdvantage(Filter):
             return centred
         if self.kind == "maxrl":
             mean = rewards_N.mean()
-            return centred / mean if mean > 0 else np.zeros_like(centred)
+            # Penalties can make the mean as good as nothing, which is no measure of a rollout.
+            least = max(mean, rewards_N.max() / num)
+            return centred / least if mean > 0 else np.zeros_like(centred)
         # It is TRL's formula, ddof=1 and 1e-4 included, so that updates compare with its own.
         return centred / (rewards_N.std(ddof=1) + np.float32(self.epsilon))

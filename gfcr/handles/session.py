@@ -97,7 +97,8 @@ class Trajectory(Protocol):
     def fail(self, error: BaseException | str) -> None:
         """Ends it as failed, `finish=error`: unscorable, its siblings go on.
 
-        For an error that is the part's own, or its tool's, and no fault of the policy.
+        For an error that is the part's own, or its tool's, and no fault of the policy; it must not
+        be sampling. One that was cut or dropped stays so, and the first failure stands.
         """
         ...
 

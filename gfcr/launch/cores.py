@@ -89,13 +89,11 @@ def share(weights: int | None, *, parallel: Parallel, machine: Machine) -> Share
 
 def largest(configs: Iterable[Mapping[str, Any]]) -> int | None:
     """Returns the bytes of the largest model of some trials; 0 without one, None if not known."""
-    found = {_weights(str(c["engine"]["name"]), model=str(c["model"])) for c in configs}
+    found = set[int | None]()
+    for config in configs:
+        made: Any = registry.find("engine", str(config["engine"]["name"]))
+        found.add(models.weights_of(str(config["model"])) if made.needs_model else 0)
     return None if None in found else max((size for size in found if size), default=0)
-
-
-def _weights(engine: str, *, model: str) -> int | None:
-    made: Any = registry.find("engine", engine)
-    return models.weights_of(model) if made.needs_model else 0
 
 
 def _quota() -> int | None:

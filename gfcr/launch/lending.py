@@ -119,8 +119,6 @@ class Lender:
         if asking:
             self._decide()
 
-    # ------------------------------------------------------------ within
-
     def _finish(self, row: _Row) -> None:
         """Ends a trial's present sub-stage, and learns how long its kind takes."""
         self._record()
@@ -139,13 +137,9 @@ class Lender:
             row.now.stretches.append(
                 Stretch(begin_s=row.since_s, end_s=now, other=row.other, share=row.share)
             )
-            row.done_s += took_s / self._times(row)
+            pair = row.other and (row.now.kind, row.other, row.share)
+            row.done_s += took_s / (self._slowdown.times[pair] if pair else 1.0)
             row.since_s = now
-
-    def _times(self, row: _Row) -> float:
-        if row.other is None or row.now is None:
-            return 1.0
-        return self._slowdown.times[row.now.kind, row.other, row.share]
 
     def _decide(self) -> None:
         self._record()

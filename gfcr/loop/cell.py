@@ -169,8 +169,6 @@ class Cell:
         self._beside = []
         return asides
 
-    # ------------------------------------------------------------ private
-
     def _freeze(self, session: JobSession) -> None:
         """Freezes, decodes and scores the rollouts, once, however many more join them later."""
         made = [self._told(t.rollout()) for t in session.trajectories]

@@ -8,7 +8,7 @@ from gfcr.loop.floor import Origin
 from gfcr.loop.scratch import SideSession
 from gfcr.loop.trajectory import LiveTrajectory
 from gfcr.stages import Generate, Job, Session
-from gfcr.types import FinishReason, Prompt
+from gfcr.types import Prompt
 
 
 @final
@@ -70,8 +70,7 @@ class JobSession(SideSession, Session):
             problem = lost.get(id(trajectory)) or trajectory.problem()
             if problem is None:
                 trajectory.seal()
-            # A failed rollout stays in its group, which an aborted one has to leave.
-            elif trajectory.finish != FinishReason.ABORTED:
+            else:
                 trajectory.fail(problem)
 
     def _lost(self, failure: BaseException | None) -> dict[int, BaseException]:

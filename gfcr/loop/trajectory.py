@@ -219,8 +219,7 @@ class LiveTrajectory(Columns):
         if self._verify:
             raise PartError(f"judge: {self.id} is the verifier's: open it with verify=False.")
         if self.finish != FinishReason.ABORTED:
-            origin = self._origin
-            self.verdict = origin.floor.desk.checked(verdict, prompt=origin.job.prompt)
+            self.verdict = self._origin.floor.desk.checked(verdict, prompt=self._origin.job.prompt)
             self.notes[JUDGED] = 1.0
             self.seal()
 
@@ -232,7 +231,9 @@ class LiveTrajectory(Columns):
             self.verdict = Verdict(reward=None, error="the Generate part gave it no verdict")
 
     def fail(self, error: BaseException | str) -> None:
-        self.finish, self.error = FinishReason.ERROR, self._origin.tell(error, rollout=self.id)
+        assert self._wait is None, "a trajectory does not fail while it samples"
+        if self.finish not in (FinishReason.ABORTED, FinishReason.ERROR):
+            self.finish, self.error = FinishReason.ERROR, self._origin.tell(error, rollout=self.id)
 
     @property
     def is_verified(self) -> bool:

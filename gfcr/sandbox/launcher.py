@@ -102,9 +102,6 @@ def _reaped(child: int, flags: int) -> dict[str, Any]:
     return {"ended": "exit", "code": os.waitstatus_to_exitcode(status)} if pid else {}
 
 
-# ---------------------------------------------------------------- within
-
-
 def _first(spec: dict[str, Any], status: int, *, alive: int, two_ids: bool) -> None:
     """Runs as the first process inside, which the namespaces last as long as."""
     _prctl(_PDEATHSIG, signal.SIGKILL)

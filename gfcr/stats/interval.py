@@ -97,17 +97,14 @@ class Mean:
         rule of three, (log(2 / level) * span / P)^2 (Hanley and Lippman-Hand 1983): an effect on
         a kind of prompt so rare that P prompts may have missed it has no error to be seen by.
         """
-        half = inner_half(self.error, df=self.df, level=level, unseen=self._unseen)
+        # The part of the span that one prompt contributes, where it is known.
+        unseen = self.span / self.prompts if self.prompts > 1 and self.span < inf else 0.0
+        half = inner_half(self.error, df=self.df, level=level, unseen=unseen)
         return self._around(float(half))
 
     def p_value(self) -> float:
         """Returns the two-sided p-value of a mean of 0."""
         return float(two_sided(self.value, error=self.error, df=self.df))
-
-    @property
-    def _unseen(self) -> float:
-        """The part of the span that one prompt contributes; 0 where it is not known."""
-        return self.span / self.prompts if self.prompts > 1 and self.span < inf else 0.0
 
     def _around(self, half: float) -> Interval:
         found = Interval(value=self.value, low=self.value - half, high=self.value + half)

@@ -36,8 +36,8 @@ class Row:
 
     @property
     def characters(self) -> int:
-        """Returns about how many it asks with."""
-        return len(str(self.turns) if self.turns else self.prompt)
+        """Returns about how many it asks with, tools included."""
+        return len(str((self.turns or self.prompt, self.tools)))
 
 
 def content_key(text: str) -> str:

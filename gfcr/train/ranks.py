@@ -215,13 +215,8 @@ def joined() -> Ranks:
     return Ranks(rank=where.rank, size=where.size, group=group)
 
 
-def dismiss() -> None:
-    """Ends the other processes' `follow`, as rank 0's last message."""
-    joined().tell(None)
-
-
 def follow(command: str, *, libraries: Iterable[str] = ()) -> int:
-    """Trains what rank 0 orders until it dismisses this process; returns an exit code.
+    """Trains what rank 0 orders until it tells None; returns an exit code.
 
     Signals are ignored: the launcher sends them to all processes, and rank 0 answers them.
 

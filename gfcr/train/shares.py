@@ -136,15 +136,14 @@ def dealt(runs: Sequence[Sequence[Unit]], *, size: int) -> list[list[list[Unit]]
     """Deals the units of each micro-batch in turn; returns the micro-batches of each process."""
     if size == 1:
         return [[[*run] for run in runs]]
-    return [[[_stripped(u) for u in run[rank::size]] for run in runs] for rank in range(size)]
+    return [
+        [[type(unit)(map(_stripped, unit)) for unit in run[rank::size]] for run in runs]
+        for rank in range(size)
+    ]
 
 
-def _stripped(unit: Unit) -> Unit:
-    """Returns a unit without what no loss reads, to be sent between processes."""
-    return type(unit)(map(_stripped_sample, unit))
-
-
-def _stripped_sample(sample: Sample) -> Sample:
+def _stripped(sample: Sample) -> Sample:
+    """Returns a sample without what no loss reads, to be sent between processes."""
     rollout = sample.rollout
     prompt = Prompt(id=rollout.prompt.id, tokens=rollout.prompt.tokens, text="", answer="")
     return replace(sample, rollout=replace(rollout, prompt=prompt, text="", spans=(), notes={}))

@@ -12,7 +12,7 @@ import torch
 
 from gfcr.correction.base import Correction
 from gfcr.correction.truncated import Truncated
-from gfcr.train.ranks import dismiss, follow, joined
+from gfcr.train.ranks import follow, joined
 from gfcr.train.trl import Trl
 from gfcr.types import Loss, Sample
 from tests.integration.trl_script import (
@@ -159,7 +159,7 @@ def _main(model: str, folder: str, *names: str) -> int:
         source = trained(CASES[name], model=model, folder=Path(folder) / name)
         found = {"weights": source.weights, "metrics": source.metrics, "diary": source.diary}
         torch.save(found, Path(folder) / f"{name}.pt")
-    dismiss()
+    joined().tell(None)
     return 0
 
 

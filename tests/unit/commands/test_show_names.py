@@ -51,7 +51,7 @@ def own(tmp_path: Path) -> Path:
     return file
 
 
-@over("kind", named.kinds())
+@over("kind", named.KINDS)
 def test_every_name_of_every_kind_is_shown(kind: str) -> None:
     name = sorted(named.names(kind))[0]
     shown = gfcr("show", f"{kind}/{name}", "--json")

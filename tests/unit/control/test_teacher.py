@@ -94,36 +94,41 @@ def test_a_rollout_without_a_teacher_is_rejected_and_the_others_train() -> None:
 
 @dataclass(kw_only=True)
 class Unsure(make.CoinTask):
-    """Cannot score what ends in an even digit."""
+    """Cannot score what ends in an even digit; what it can is just right."""
 
     def verify(self, prompt: Prompt, *, text: str) -> Verdict:
-        return Verdict(reward=None, error="?") if text[-1:] in {*"02468"} else Verdict(reward=0)
+        return Verdict(reward=None, error="?") if text[-1:] in {*"02468"} else Verdict(reward=0.5)
 
 
 def test_a_right_sibling_is_what_the_teacher_is_told() -> None:
-    pipeline, batch = run(Teacher(template="{solution},{prompt}"), prompts=12)
+    pipeline, batch = run(Teacher(template="{prompt},{solution}"), prompts=12)
     engine: Any = pipeline.engine
-    untold = 0
+    untold, gaps = 0, list[float]()
     for group in batch.groups:
         for rollout, signal in zip(group.rollouts, group.signals, strict=True):
             right = [r for r in group.rollouts if r.reward == 1 and r.id != rollout.id]
             tail, expected_T = rollout.tokens_T.tolist(), rollout.logprobs_T
             if right:
-                head = make.CODEC.prompt(f"{right[0].text},{rollout.prompt.text}")
+                head = make.CODEC.prompt(f"{rollout.prompt.text},{right[0].text}")
                 befores = [(*head, *tail[:t]) for t in range(len(tail))]
                 laws = [engine.probabilities(b, sampling=Sampling()) for b in befores]
                 expected_T = np.log([p[token] for p, token in zip(laws, tail, strict=True)])
+                gaps.append(float((rollout.logprobs_T - expected_T).mean()))
             untold += not right
             np.testing.assert_allclose(signal.advantage, expected_T - rollout.logprobs_T, atol=1e-5)
-    assert batch.metrics["controls.teacher/untold"] == untold
+    told = {k: batch.metrics[f"controls.teacher/{k}"] for k in ("untold", "scored", "unscored")}
+    assert told == {"untold": untold, "scored": len(gaps), "unscored": 0}
+    assert batch.metrics["controls.teacher/kl"] == pytest.approx(np.mean(gaps), abs=1e-4)
     assert 0 < untold < len(batch.samples)
 
 
 def test_what_no_verifier_can_score_is_left_out_and_the_rest_is_taught() -> None:
-    _, batch = run(Teacher(template=HINTED), prompts=8, task=Unsure())
+    _, batch = run(Teacher(template="{prompt}{hint}{solution}"), prompts=8, task=Unsure())
     assert {s.rejected for g in batch.groups for s in g.signals} == {None, "unscorable"}
+    pairs = [p for g in batch.groups for p in zip(g.rollouts, g.signals, strict=True)]
+    assert {s.rejected for r, s in pairs if r.text[-1:] not in {*"02468"}} == {None}
     taught = [s.rollout.reward for s in batch.samples if s.advantage_T.any()]
-    assert len(taught) > 8 and {*taught} == {0.0}
+    assert len(taught) > 8 and {*taught} == {0.5}
 
 
 def test_a_hint_too_long_for_the_engine_costs_its_rollouts() -> None:
@@ -147,7 +152,13 @@ def test_what_makes_no_teacher_is_refused() -> None:
         strategies.load("opd", model="nowhere").check()
     with pytest.raises(ConfigError, match=r"teacher\.column='solution': prompt 'c"):
         run(Teacher(template=HINTED, column="solution"), prompts=1)
-    plan = strategies.load("opsd")
+    judge = {"judge": {"name": "majority_vote"}}
+    strategies.load("sdpo", controls=judge, order={"controls": ["judge"]}).check()
+    with pytest.raises(
+        ConfigError, match=r"controls\.judge .* Set strategy\.order=\{controls: \[judge\]\}"
+    ):
+        strategies.load("sdpo", controls=judge).check()
+    plan = strategies.load("opsd", controls=judge)
     plan.check()
     with pytest.raises(ConfigError, match="add the control `teacher`"):
         replace(plan, controls={}).check()

@@ -14,6 +14,7 @@ from gfcr.experiment.check import uncorrected
 from gfcr.experiment.prepared import Prepared, prepare
 from gfcr.values import merging
 from tests.cases import over
+from tests.loops import TRAIN
 
 EXPERIMENT: dict[str, Any] = {
     "study": "t",
@@ -165,6 +166,8 @@ def test_the_longest_of_many_prompts_is_among_those_looked_at(
     task = {"name": "dataset", "path": str(tmp_path / "rows.jsonl"), "heldout_fraction": 0.2}
     with pytest.raises(GfcrError, match=r"does not fit: prompt \w+ has 1000 tokens"):
         prepare(experiment.resolve(_experiment({"task": task}, folder=tmp_path)), model="")
+    seen = {n: [*check._looked_at(TRAIN[:n])] for n in (0, 3, 5, 7)}
+    assert seen == {0: [], 3: [0, 1, 2], 5: [0, 1, 2, 3, 4], 7: [0, 1, 2, 4, 5]}
 
 
 def test_a_study_is_checked_whole_before_its_first_trial(tmp_path: Path) -> None:

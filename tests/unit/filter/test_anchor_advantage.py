@@ -1,5 +1,6 @@
 """Turns are compared as parts of episodes, and with others of their group from equal states."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,11 +32,10 @@ def advantages(of: Group, **knobs: Any) -> list[Any]:
     return [signal.advantage for signal in map_.apply(of, view=make.view()).signals]
 
 
-def returned(turns: list[Rollout], *, paid: bool) -> list[float]:
-    """Discounted returns of an episode's turns; without rewards of its own the last earns all."""
+def returned(turns: list[Rollout]) -> list[float]:
+    """Discounted returns of an episode's turns; the last earns what the steps did not."""
     earned = [r.notes.get(STEP_REWARD, 0.0) for r in turns]
-    if not paid:
-        earned[-1] = turns[-1].reward
+    earned[-1] += turns[-1].reward - sum(earned)
     return [sum(0.9**k * e for k, e in enumerate(earned[t:])) for t in range(len(turns))]
 
 
@@ -49,7 +49,7 @@ def test_a_turn_has_its_episode_s_and_what_it_returned_among_those_from_its_stat
     base, found = advantages(group), advantages(group, weight=0.7, discount=0.9)
     scored = [r for r in rollouts if r.reward is not None]
     own = {e: [r for r in scored if r.notes[EPISODE] == e] for e in (0.0, 1.0, 2.0)}
-    pairs = [(r, v) for t in own.values() for r, v in zip(t, returned(t, paid=paid), strict=True)]
+    pairs = [(r, v) for t in own.values() for r, v in zip(t, returned(t), strict=True)]
     value = {r.id: v for r, v in pairs}
     for rollout, outcome, advantage in zip(rollouts, base, found, strict=True):
         if rollout.reward is None:
@@ -71,5 +71,14 @@ def test_without_words_for_it_a_state_is_all_that_was_shown() -> None:
     ]
     knobs = {"kind": "dr_grpo", "weight": 1.0, "discount": 0.5}
     assert advantages(make.group_of(turns), **knobs) == [0.75, 0.5, -0.75, -0.5]
+    assert advantages(make.group_of(turns), **{**knobs, "kind": "rloo"}) == [1.5, 1.0, -1.5, -1.0]
+    shaped = make.group_of(turns).with_rewards([3.0, 3.0, 0.0, 0.0])
+    assert advantages(shaped, **knobs) == [2.25, 1.5, -2.25, -1.5]
+    assert AnchorAdvantage().apply(shaped, view=make.view()).values["anchored"] == 2
+    assert [AnchorAdvantage(kind=kind).fewest() for kind in ("grpo", "rloo")] == [2, 1]
+    # Recalled, it has the number of an episode made now.
+    recalled = [replace(t, group_id="h", notes={EPISODE: 0.0}) for t in turns[2:]]
+    of_three = advantages(make.group_of([*turns, *recalled]), **knobs)
+    assert of_three == pytest.approx([1, 2 / 3, -1 / 2, -1 / 3, -1 / 2, -1 / 3])
     plain = make.group([1.0, 0.0])
     assert advantages(plain, **knobs) == [0.5, -0.5], "rollouts that are no turns"

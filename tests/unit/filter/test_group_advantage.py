@@ -77,6 +77,11 @@ def test_maxrl_follows_the_first_terms_of_the_log_likelihood(size: int, p: float
     terms = [(1 - p) ** (k - 1) for k in range(1, size)]  # of log p = -sum (1 - p)^k / k
     assert expected["maxrl"] == pytest.approx(sum(terms), rel=1e-5)
     assert expected["dr_grpo"] == pytest.approx((size - 1) / size, rel=1e-5)
+    worst, none = [0.3, *[0.3 / (1 - size)] * (size - 1)], [-1.0, *[-0.5] * (size - 1)]
+    assert np.abs(_advantages("maxrl", list(worst))).max() <= size, (
+        "penalties, and a mean of about 0"
+    )
+    assert _advantages("maxrl", list(none)) == [0.0] * size, "nothing is right"
 
 
 @given(st.floats(-2, 2), st.integers(2, 12), st.sampled_from(KINDS))

@@ -168,6 +168,15 @@ def test_a_tool_that_fails_costs_its_own_rollout_only(name: str) -> None:
         "rejected:error": sum(int(r.mask_T.sum()) for r in failed),
         "trained": sum(int(r.mask_T.sum()) for r in whole),
     }
+    with pytest.raises(ConfigError, match=r"tool\.url is missing"):
+        ran(text_of, name=name, generate={"tool": address(Unmade)})
+
+
+class Unmade(Tool):
+    """Was given settings that it cannot work with."""
+
+    def answer(self, call: Call) -> str:
+        raise ConfigError("tool.url is missing")
 
 
 class Slow(Tool):

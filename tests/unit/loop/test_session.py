@@ -92,6 +92,14 @@ async def _still_open(session: Any) -> None:
     await session.gather(_one(session.open(0), breaks=True), _one(session.open(1)))
 
 
+async def _by_the_part(session: Any) -> None:
+    opened = [session.open(i) for i in range(3)]
+    opened[0].fail(RuntimeError("tool broke"))
+    opened[1].drop("unwanted")
+    opened[1].fail("it is gone already")
+    await opened[2].sample()
+
+
 FINE = ("length", None)
 LOST = ("error", BROKE)
 FAILURES: dict[str, tuple[Any, list[Any]]] = {
@@ -108,6 +116,7 @@ FAILURES: dict[str, tuple[Any, list[Any]]] = {
     ),
     "one that asked nobody": (_branch_of_nobody, [("0", *LOST)]),
     "one that asked on the side alone": (_branch_of_an_aside, [("0", *LOST)]),
+    "one that the part itself fails": (_by_the_part, [("0", *LOST), ("2", *FINE)]),
     "while another is open": (_still_open, [("0", *LOST), ("1", *FINE), ("2", *LOST)]),
 }
 

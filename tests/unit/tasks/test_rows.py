@@ -1,5 +1,6 @@
 import json
 import tracemalloc
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -174,6 +175,8 @@ def test_prompts_are_tokenised_when_looked_at() -> None:
     task = Dataset(path="t.csv", template="{prompt}?")
     lazy = LazyPrompts(rows=found, make=partial(task._prompt, codec=CODEC, table=None, meta={}))
     assert len(lazy) == 3
+    longer = [replace(found[0], tools=({"name": "x" * 90},)), replace(found[0], prompt="b" * 90)]
+    assert found[0].characters < 90 < min(row.characters for row in longer)
     assert lazy[0].tokens == CODEC.encode("a?")
     assert [p.text for p in lazy[::2]] == ["a?", "b?"]
     with pytest.raises(TaskError, match="'z'"):

@@ -171,7 +171,6 @@ FORGED: dict[str, Any] = {
     "a factory": {"$defaultdict": [], "of": "eval"},
     "objects in an array": {"$array": [0, 0], "of": ["|O", [0]]},
     "beyond the end": {"$array": [0, 32], "of": ["<f8", [4]]},
-    "before the beginning": {"$bytes": [-4, 2], "of": None},
     "a tag that is none": {"$reduce": ["os:system", ["true"]], "of": None},
     "a generator that is none": {"$generator": {"bit_generator": "MT19937"}, "of": None},
 }
