@@ -68,9 +68,10 @@ def _block(found: re.Match[str], *, page: Path, line: int) -> Block:
 
 
 def command_of(page: str, *, holding: str) -> list[str]:
-    """The words of the one command of a page that has this word."""
+    """The words of the one command of a page that has all of these."""
     of_shell = (b for b in blocks(ROOT / page) if b.language == "bash")
-    (words,) = [words for block in of_shell for words in block.commands if holding in words]
+    commands = [words for block in of_shell for words in block.commands]
+    (words,) = [words for words in commands if set(holding.split()) <= set(words)]
     return words
 
 
