@@ -11,7 +11,15 @@ from gfcr.testing import factories as make
 from gfcr.types import Group
 from tests.cases import over
 from tests.unit.test_foreign import load, run
-from tests.unit.test_foreign_laws import SEEDS, advantages, near, rewards
+from tests.unit.test_foreign_laws import SEEDS, advantages, near
+
+
+def rewards(rng: np.random.Generator) -> list[float | None]:
+    """Rewards of a group: zeros and ones, or any numbers, one in eight of them unscorable."""
+    num = int(rng.integers(2, 9))
+    drawn = rng.integers(0, 2, num) if rng.random() < 0.5 else rng.normal(0.3, 1, num)
+    return [None if rng.random() < 1 / 8 else float(r) for r in drawn]
+
 
 # ---------------------------------------------------------------- F-GRPO
 

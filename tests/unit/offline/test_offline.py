@@ -368,7 +368,8 @@ def test_a_log_of_rollouts_that_a_control_has_shaped_is_no_log(how: str, tmp_pat
         offline.read_log(tmp_path)
 
 
-def test_the_command_answers_and_refuses(tmp_path: Path) -> None:
+def test_the_command_answers_and_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     record(tmp_path, strategies.load("grpo", group_size=8), prompts=8)
     asked = ("grpo group_size=4", "dr_grpo group_size=4", "treerl")
     command = ("offline", tmp_path, *(word for each in asked for word in ("--strategy", each)))

@@ -395,7 +395,7 @@ def test_the_weights_that_come_of_an_update_are_looked_at_and_its_time_is_taken(
 
 def observed(made: Feed, trainer: Trainer) -> Any:
     """A pass of the policy over a prompt and the completions, as TRL asks it."""
-    now: Any = made._current
+    now: Any = made._now.padded
     ids = torch.cat([now.prompt_ids_BP, now.completion_ids_BT], 1)
     output = trainer.model(ids)
     made._observe(trainer.model, (), output)
@@ -443,7 +443,7 @@ def test_passes_and_steps_without_samples_dilute_nothing() -> None:
     for _ in range(8):
         taken(made, trainer, num=1)
         observed(made, trainer)
-        tokens = sum(len(s.rollout) for s in made._samples)
+        tokens = sum(len(s.rollout) for s in made._now.samples)
         for name in ("kl", "entropy"):  # TRL's of a filling row are no zeros
             held.setdefault(name, []).append(0.5 if tokens else 0.9)
         made.computed(loss(0.0), logged=held)
@@ -579,7 +579,7 @@ def test_a_run_feeds_the_trainer_and_leaves_the_engine_the_last_policy(resume: P
         told.append((given, trainer.callbacks, trainer.feed, trainer.model._forward_hooks))
         assert len(trainer.model._forward_hooks) == 1
         taken(made, trainer, num=1)
-        now: Any = made._current
+        now: Any = made._now.padded
         trainer.model(torch.cat([now.prompt_ids_BP, now.completion_ids_BT], 1))
         trainer.state.global_step = 4
 
