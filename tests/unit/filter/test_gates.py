@@ -13,6 +13,7 @@ from gfcr.filter.format_gate import FormatGate
 from gfcr.filter.group_advantage import GroupAdvantage
 from gfcr.testing import factories as make
 from gfcr.types import FinishReason, Rollout
+from tests.cases import over
 
 PASSES: dict[str, dict[str, Any]] = {
     "format_gate": {"text": "1+2=3#3"},
@@ -60,7 +61,7 @@ def test_those_that_fail_are_left_out_under_the_gate_s_name(name: str) -> None:
 
 
 @every_gate
-@pytest.mark.parametrize(("failing", "expected"), [("set", [1, -0.5, -0.5]), ("add", [1, 0, -1])])
+@over(("failing", "expected"), [("set", [1, -0.5, -0.5]), ("add", [1, 0, -1])])
 def test_those_that_fail_get_a_reward_of_their_own(
     name: str, failing: str, expected: list[float]
 ) -> None:
@@ -72,7 +73,7 @@ def test_those_that_fail_get_a_reward_of_their_own(
 
 
 @every_gate
-@pytest.mark.parametrize("failing", ["reject", "set", "add"])
+@over("failing", ["reject", "set", "add"])
 def test_unscorable_ones_stay_what_they_are(name: str, failing: str) -> None:
     group = make.group_of(_rollouts(name, fails=".xx", rewards=[1.0, None, 0.0]))
     after = _gate(name, failing=failing).apply(group, view=make.view())
