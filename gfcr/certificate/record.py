@@ -80,7 +80,7 @@ class Certificate:
 
 @cache
 def now_versions(names: tuple[str, ...] = VERSIONED) -> Mapping[str, str]:
-    """Versions of packages as installed here: of what sampling depends on, or of those named."""
+    """Returns the versions installed here, by name; of packages that are not there, none."""
     found: dict[str, str] = {}
     for name in names:
         with suppress(PackageNotFoundError):

@@ -162,10 +162,10 @@ def _check_room(
 
 
 def _looked_at(prompts: Sequence[Prompt]) -> Iterable[int]:
-    """Returns the indices of the longest texts; of what may be slow to read, of some all over."""
+    """Returns the indices of those whose lengths are checked: of a dataset, the longest texts."""
     if isinstance(prompts, LazyPrompts):
         sizes = [row.characters for row in prompts.rows]
         return nlargest(_ENCODED, range(len(sizes)), key=sizes.__getitem__)
-    # Sorted data have their longest prompts together.
+    # They are spread over the prompts, as sorted ones have the longest together.
     num = min(len(prompts), _ENCODED)
     return [place * len(prompts) // num for place in range(num)]

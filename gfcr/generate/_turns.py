@@ -60,7 +60,7 @@ class TakesTurns(Generate):
             answer = await session.call(_attempt, tool, call) if tool.slow else _attempt(tool, call)
         except GfcrError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             trajectory.fail(error)
             return
         if isinstance(answer, Over):

@@ -1,13 +1,14 @@
 """Experience replay: a share of each batch are groups that were trained on before."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, final
 
 from annotated_types import Interval
 
+from gfcr.replay._whole import again, kept_rollouts
 from gfcr.stages import Harvest, Plan, Planner, Replay, View
-from gfcr.types import Group, Rollout
+from gfcr.types import Rollout
 from gfcr.values.ranges import Count
 
 
@@ -47,12 +48,10 @@ class ExperienceReplay(Replay, Planner):
         rng = view.rng("experience_replay", view.step)
         places = [int(i) for i in rng.permutation(len(self.kept))[: self.replayed]]
         drawn = [self.kept[i] for i in places]
-        jobs = [view.job(group[0].prompt, num_samples=len(group)) for group in drawn]
-        # All of them are whole: nothing is sampled, and nothing is verified again.
-        return plan.add(replace(j, resume=group) for j, group in zip(jobs, drawn, strict=True))
+        return plan.add(again(group, view=view) for group in drawn)
 
     def store(self, harvest: Harvest, *, view: View) -> None:
-        made = [_kept(g) for g in harvest.groups if g.rejected is None]
+        made = [kept_rollouts(g) for g in harvest.groups if g.rejected is None]
         fresh = [group for group in made if group and all(r.origin == "fresh" for r in group)]
         self.kept = [*self.kept, *fresh][-self.capacity :]
 
@@ -62,7 +61,3 @@ class ExperienceReplay(Replay, Planner):
     def metrics(self) -> Mapping[str, float]:
         """Groups replayed in the last batch, and groups in memory."""
         return {"replayed": float(self.replayed), "kept": float(len(self.kept))}
-
-
-def _kept(group: Group) -> tuple[Rollout, ...]:
-    return tuple(r for r, kept in zip(group.rollouts, group.kept_N, strict=True) if kept)

@@ -6,6 +6,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from gfcr.replay._whole import again, kept_rollouts
 from gfcr.stages import Harvest, Plan, Planner, Replay, View
 from gfcr.types import Group, Prompt, Rollout
 from gfcr.values.ranges import Count, Natural
@@ -62,18 +63,14 @@ class GroupReplay(Replay, Planner):
         for kept in chosen:
             kept.uses, kept.step = kept.uses + 1, view.step
         self.replayed += len(chosen)
-        jobs = [
-            # All of them are whole: nothing is sampled, and nothing is verified again.
-            replace(view.job(k.prompt, num_samples=len(k.rollouts)), resume=k.rollouts)
-            for k in chosen
-        ]
+        jobs = [again(kept.rollouts, view=view) for kept in chosen]
         return replace(plan.add(jobs), num_groups=plan.num_groups + len(jobs))
 
     def store(self, harvest: Harvest, *, view: View) -> None:
         now = harvest.step
         self.kept = [k for k in self.kept if k.uses < self.reuses and now - _made(k) < self.max_age]
         self.kept += [
-            Kept(prompt=group.prompt, rollouts=_kept(group), priority=priority, step=now)
+            Kept(prompt=group.prompt, rollouts=kept_rollouts(group), priority=priority, step=now)
             for group in harvest.groups
             if group.rejected is None
             # One that was replayed is kept already: kept anew, `reuses` would not bound it.
@@ -97,10 +94,6 @@ class GroupReplay(Replay, Planner):
 
 def _made(kept: Kept) -> int:
     return kept.rollouts[0].step
-
-
-def _kept(group: Group) -> tuple[Rollout, ...]:
-    return tuple(r for r, kept in zip(group.rollouts, group.kept_N, strict=True) if kept)
 
 
 def _priority(group: Group) -> float:

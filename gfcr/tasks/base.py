@@ -44,7 +44,7 @@ class LazyPrompts(Sequence[Prompt]):
     """Prompts made when they are looked at, so that a large dataset opens at once."""
 
     rows: Sequence[Any]
-    """Each with `characters`, about how many it asks with, by which a run finds the longest."""
+    """What prompts are made of. Those of a task say how many `characters` they have, about."""
     make: Callable[[Any], Prompt]
 
     def __len__(self) -> int:

@@ -159,6 +159,8 @@ def _decode(tree: Tree, *, arrays: bytes, objects: list[Any]) -> Any:
     if tag in _KEPT:
         at, length = held
         held = arrays[at : at + length]
+        if len(held) != length:
+            raise ValueError(f"{ARRAYS} is too short")
     made = _MAKERS[tag](held, tree["of"])
     if tag == "$object":
         objects.append(made)

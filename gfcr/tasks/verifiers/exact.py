@@ -16,7 +16,7 @@ class Exact(Verifier):
     origin: ClassVar[str] = "ours"
 
     marker: Word = ""
-    """Empty compares all; a completion without it scores 0, an answer without it counts whole."""
+    """Empty compares whole texts; a completion that lacks it scores 0, an answer is then whole."""
     ignore_case: bool = False
 
     def verify(self, text: str, *, answer: str) -> Verdict:

@@ -84,8 +84,10 @@ class MathVerify(Verifier):
         options |= {"float_rounding": self.precision, "allow_set_relation_comp": not self.strict}
         try:
             equal = library.verify(gold, given, **options)
-        except KeyError:  # it knows no inverse of `\\ne`, of which it has tried all else by then
-            return False
+        except KeyError as error:
+            if "Unequality" not in str(error):
+                raise
+            return False  # the library knows no inverse of `\\ne`, and has tried all else by then
         return equal and not expressions.apart(gold, given, precision=self.precision)
 
 

@@ -146,18 +146,27 @@ def observed(tool: Tool, text: str) -> str:
 class Broken(Tool):
     """Fails on rollouts that ask about 3."""
 
+    error: ClassVar[BaseException] = OSError("no connection")
+
     def answer(self, call: Call) -> str:
         if call.text == "3":
-            raise OSError("no connection")
+            raise self.error
         return "1"
 
 
+class Exits(Broken):
+    """Ends as a script does."""
+
+    error: ClassVar[BaseException] = SystemExit("no connection")
+
+
 @over("name", ["multi_turn", "arpo"])
-def test_a_tool_that_fails_costs_its_own_rollout_only(name: str) -> None:
+@over("tool", [Broken, Exits])
+def test_a_tool_that_fails_costs_its_own_rollout_only(name: str, tool: type[Tool]) -> None:
     def text_of(request: Request) -> str:
         return {"": "3=" if "/0#" in request.id else "2="}.get(completion(request), "#1")
 
-    pipeline, batch = ran(text_of, name=name, generate={"tool": address(Broken)})
+    pipeline, batch = ran(text_of, name=name, generate={"tool": address(tool)})
     rollouts = [r for g in batch.groups for r in g.rollouts]
     failed = [r for r in rollouts if r.finish == FinishReason.ERROR]
     assert [r.id.rpartition("/")[2] for r in failed] == ["0", "0"]

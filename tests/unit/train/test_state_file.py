@@ -171,6 +171,7 @@ FORGED: dict[str, Any] = {
     "a factory": {"$defaultdict": [], "of": "eval"},
     "objects in an array": {"$array": [0, 0], "of": ["|O", [0]]},
     "beyond the end": {"$array": [0, 32], "of": ["<f8", [4]]},
+    "bytes beyond the end": {"$bytes": [0, 32], "of": None},
     "a tag that is none": {"$reduce": ["os:system", ["true"]], "of": None},
     "a generator that is none": {"$generator": {"bit_generator": "MT19937"}, "of": None},
 }
